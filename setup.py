@@ -64,8 +64,9 @@ MODULES = [
     "fastdl._core.tensor",
     "fastdl._core.exchange",
     "fastdl._devices.driver",
-    "fastdl._convert.convert",
+    "fastdl._bridges.bridge",
     "fastdl._bridges._numpy",
+    "fastdl._convert.convert",
 ]
 
 

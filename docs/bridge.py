@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from fastdl._convert.convert import Bridge
+from fastdl._bridges.bridge import Bridge
 
 
 def as_markdown() -> Iterator[str]:

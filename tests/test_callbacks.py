@@ -88,7 +88,8 @@ def test_no_call_waits_for_a_callback_that_waits_for_the_gil(kind):
             lambda: imported[0].release(streams[2]),
             lambda: driver.wait(imported[0]),
             lambda: driver.find_pointer(type, arrays[0].pointer),
-            lambda: driver.call_on((type, 1), (type, 1), streams[0], dict, {{}}),
+            lambda: driver.check_stream(type, 0, streams[0]),
+            lambda: driver.call_on((type, 1), True, dict, {{}}),
             lambda: imported[0].to("cpu"),
             lambda: driver.forget_events(type),
         ):

@@ -283,9 +283,8 @@ def test_a_copy_by_its_library_while_a_device_captures(sim, device):
     target = fastdl.Device((TYPES[sim.kind], 1))
     with capturing(sim, stream_on(sim, device), device=device):
         if device == 1:
-            with pytest.raises(BufferError, match="nor by fastdl") as caught:
+            with refused("a graph is being captured on this device"):
                 fastdl.from_dlpack(producer, device=target)
-            assert "a graph is being captured on this device" in str(caught.value.__cause__)
         else:
             assert fastdl.from_dlpack(producer, device=target).data_ptr == copy.pointer
 

@@ -17,8 +17,7 @@ import pytest
 import fastdl
 from dlpack_conformance.suite import row_major
 from fastdl._bridges import lookup
-from fastdl._convert import convert as front
-from fastdl._convert.convert import (
+from fastdl._bridges.bridge import (
     ANY,
     ANYWHERE,
     COMPACT,
@@ -30,6 +29,7 @@ from fastdl._convert.convert import (
     KEPT,
     POSITIVE,
 )
+from fastdl._convert import convert as front
 from fastdl._core import tensor as core
 from tests.interop.cases.common import aligned
 from tests.support.library import Array, libraries
@@ -1223,5 +1223,5 @@ def test_every_file_has_a_row():
     import fastdl._bridges
 
     folder = Path(fastdl._bridges.__file__).parent
-    files = {path.stem for path in folder.glob("[!_]*.py")} - {"convert", "lookup"}
+    files = {path.stem for path in folder.glob("[!_]*.py")} - {"bridge", "lookup"}
     assert files == set(lookup.LIBRARIES.values())

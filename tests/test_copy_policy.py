@@ -1,11 +1,15 @@
 """Which copies `from_dlpack`, `Tensor.to` and `__dlpack__` make, on which streams and in which
 memory: what the Python above the copies decides."""
 
+import contextlib
+
 import pytest
 
 import fastdl
 from tests.support.ctypes_dlpack import opened
 from tests.support.frameworks import (
+    LendingTable,
+    Plain,
     Protocol,
     Table,
     current_stream,
@@ -13,7 +17,7 @@ from tests.support.frameworks import (
     synchronize,
 )
 from tests.support.memory import bytes_of, values
-from tests.support.producers import Producer
+from tests.support.producers import Given, Lending, Producer
 from tests.support.simulation import read, write
 
 
@@ -67,12 +71,45 @@ def test_pinned_memory_is_copied_to_ordinary_memory(here):
         assert copy.tobytes() == bytes([5]) * copy.nbytes
 
 
-def test_a_type_with_nothing_but_a_table_is_copied_to_the_host(here):
+@pytest.mark.parametrize("kind", [Table, LendingTable])
+def test_a_type_with_nothing_but_a_table_is_copied_to_the_host(here, kind):
     array = here.array(stream=stream_on(here.sim, blocking=False))
     expected = array.write()
     with current_stream(array.stream):
-        tensor = fastdl.from_dlpack(Table(array), device="cpu")
+        tensor = fastdl.from_dlpack(kind(array), device="cpu")
     assert tensor.is_copied and tensor.tobytes() == expected
+
+
+class Both(Protocol):
+    """A library with a table, whose `__dlpack__` does more than fastdl can."""
+
+    __dlpack_c_exchange_api__ = Table.__dlpack_c_exchange_api__
+    mode = "give"
+
+    def __init__(self, array, other):
+        super().__init__(array)
+        self.other = other
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if copy or dl_device is not None:
+            return self.other.given.capsule()
+        raise BufferError("only copies here")
+
+
+class LendingBoth(Both):
+    __dlpack_c_exchange_api__ = LendingTable.__dlpack_c_exchange_api__
+
+
+@pytest.mark.parametrize("kind", [Both, LendingBoth])
+@pytest.mark.parametrize("wish", ["copy", "to the host", "to the other device"])
+def test_what_dlpack_does_is_not_taken_from_the_table(here, kind, wish):
+    array = here.array()
+    place = {"to the host": "pinned", "copy": "device", "to the other device": "device"}[wish]
+    other = here.array(device=int(wish == "to the other device"), memory=place)
+    device = {"to the host": "cpu", "copy": None}.get(wish, f"{here.device}:1")
+    tensor = fastdl.from_dlpack(kind(array, other), device=device, copy=(wish == "copy") or None)
+    assert tensor.data_ptr == other.pointer
+    assert array.given.handed == (kind is LendingBoth)  # lent, to tell where it is
 
 
 @pytest.mark.parametrize("arguments", [{"copy": True}, {"device": "other"}], ids=str)
@@ -84,6 +121,25 @@ def test_a_type_with_nothing_but_a_table_is_copied_nowhere_else(here, arguments,
     stream = stream_on(here.sim, int("device" in arguments)) if stream == "stream" else stream
     with current_stream(array.stream), pytest.raises(BufferError, match="host memory only"):
         fastdl.from_dlpack(Table(array), stream=stream, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("mode", "error"),
+    [
+        ("give and raise", None),  # in passing
+        ("fail and raise", LookupError),
+        ("fail and interrupt", KeyboardInterrupt),
+        ("give and interrupt", KeyboardInterrupt),
+    ],
+)
+def test_a_table_that_fails_to_tell_where_its_data_is(mode, error):
+    """It is taken all the same, unless the user interrupts."""
+    given = Given()
+    with contextlib.nullcontext() if error is None else pytest.raises(error):
+        assert fastdl.from_dlpack(Lending(given, mode), device="cpu").size == 6
+    assert (given.handed, given.deleted) == {None: (2, 1), LookupError: (0, 0)}.get(
+        error, (int(mode.startswith("give")), 0)
+    )
 
 
 # ---- which stream ---------------------------------------------------------------------------
@@ -128,6 +184,37 @@ class OnlyCopies(Protocol):
 
 def test_a_producer_of_copies_alone_is_believed(here):
     assert fastdl.from_dlpack(OnlyCopies(here.array()), copy=True).is_copied
+
+
+class Shares(Plain):
+    """Serves every device that can read managed memory, without a copy unless one is required."""
+
+    def __init__(self, array, other, copies):
+        super().__init__(array)
+        self.pointers = [array.pointer, other.pointer if copies else array.pointer]
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        pointer, device = self.pointers[bool(copy)], dl_device or self.device
+        return Given(device=device, data=pointer, owner=self, shape=(6,)).capsule()
+
+
+@pytest.mark.parametrize("places", [("managed", "device"), ("device", "managed")])
+@pytest.mark.parametrize("copies", [True, False])
+def test_managed_memory_may_be_shared_with_a_device(cuda_machine, places, copies):
+    """What is at the same address is no copy, whatever device is asked for."""
+    here, (memory, other) = cuda_machine, places
+    array, target = here.array(memory=memory), here.array(memory=other)
+    producer = Shares(array, target, copies)
+    device = (target.type, target.ordinal)
+    if copies:
+        tensor = fastdl.from_dlpack(producer, device=device, copy=True)
+        assert (tensor.data_ptr, tensor.is_copied) == (target.pointer, True)
+    else:
+        with pytest.raises(BufferError, match="in spite of copy=True"):
+            fastdl.from_dlpack(producer, device=device, copy=True)
+    tensor = fastdl.from_dlpack(producer, device=device)
+    assert (tensor.data_ptr, tensor.is_copied) == (array.pointer, False)
+    assert tensor.device == device
 
 
 def test_a_producer_that_cannot_copy_is_asked_once(here):

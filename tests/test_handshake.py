@@ -20,6 +20,7 @@ from tests.support.frameworks import (
     MANAGED,
     TYPES,
     Array,
+    LendingTable,
     Protocol,
     Table,
     capturing,
@@ -178,6 +179,17 @@ def test_imports_are_ready_on_the_work_stream(sim, kind):
         tensor = fastdl.from_dlpack(kind(array))
         assert driver.work_stream(TYPES[sim.kind], 0) == work
     array.read(work)
+    del tensor
+
+
+@pytest.mark.parametrize("kind", [Protocol, Table, LendingTable])
+def test_imports_are_ready_on_the_stream_that_is_named(sim, kind):
+    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array.write()
+    named = stream_on(sim, blocking=False)
+    with current_stream(array.stream):
+        tensor = fastdl.from_dlpack(kind(array), stream=named)
+    array.read(named)
     del tensor
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._bridges.bridge import ANYWHERE, Bridge
 from fastdl._convert import convert as front
-from fastdl._convert.convert import ANYWHERE, Bridge
 from fastdl._protocol import consumer as _consumer
 from tests.support.build import ROOT
 from tests.support.headers import ALONE, INSTALLED, every_world
@@ -258,8 +258,8 @@ class Fake:
     __dlpack_c_exchange_api__ = fastdl.exchange_api(fastdl.Tensor)
 
 
-FAKE = Bridge("fake.Fake", title="Fake", classes=(), devices=ANYWHERE)
-FAKE.speed_up(fastdl.exchange_api(fastdl.Tensor))
+TABLE = fastdl.exchange_api(fastdl.Tensor)
+FAKE = Bridge("fake.Fake", title="Fake", classes=(), devices=ANYWHERE, quick=lambda: TABLE)
 FAKE.start()
 front.remember(Fake, FAKE)
 

@@ -10,7 +10,7 @@ import pytest
 
 import fastdl
 from fastdl._bridges import lookup
-from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, DEVICE, Bridge
+from fastdl._bridges.bridge import ANYWHERE, COMPACT, COPIED, DEVICE, Bridge
 from fastdl._core import tensor as core
 from tests.support.frameworks import (
     Protocol,

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fastdl import _policy
+from fastdl._policy import WAYS_UP
 from tests.support.build import ROOT
 from tests.support.layers import LAYERS
 
@@ -122,6 +124,56 @@ def test_a_circle_is_seen(tmp_path):
     assert circle_of_imports(source) is None
     (source / "lower.c").write_text('#include "lower.h"\n#include "upper.h"\n')
     assert {*circle_of_imports(source)} == {"lower.h", "upper.h"}
+
+
+# ---- the ways up ----------------------------------------------------------------------------
+
+
+def ways_of_modules():
+    """{(file, module): names} of what the modules use of those that _policy.py hands them."""
+    found = defaultdict(set)
+    for path in files():
+        for module, name in re.findall(r"\bpolicy\.(\w+)\.(\w+)", path.read_text()):
+            callee = getattr(_policy, module).__name__.removeprefix("fastdl.").replace(".", "/")
+            suffix = "pyx" if (SOURCE / f"{callee}.pyx").exists() else "py"
+            found[path.relative_to(SOURCE).as_posix(), f"{callee}.{suffix}"].add(name)
+    return found
+
+
+def pointers_in(text):
+    """The pointers to functions in a header, each with its name in the table of ways: that of the
+    type, where that has nothing else."""
+    found = {name: name for name in re.findall(r"\(\*(\w+)\)\(", text)}
+    tables = re.findall(r"(?s)typedef struct \{([^}]*)\} (\w+);", text)
+    cython = re.findall(r"ctypedef struct (\w+):\n((?: .*\n)+)", text)
+    for body, table in [*tables, *((body, name) for name, body in cython)]:
+        found.update(dict.fromkeys(pointers_in(body), table))
+    return found
+
+
+def ways_of_pointers():
+    """{(header, file): names} of the pointers of a lower layer that a file of a higher one sets."""
+    found = defaultdict(set)
+    for header in (*SOURCE.rglob("*.h"), *SOURCE.glob("*/[!n]*.pxd")):  # native.pxd repeats others
+        lower = header.relative_to(SOURCE).as_posix()
+        for path in (*SOURCE.rglob("*.c"), *SOURCE.rglob("*.pyx")):
+            upper = path.relative_to(SOURCE).as_posix()
+            for pointer, name in pointers_in(header.read_text()).items():
+                before = r"^ *|\bblock->" if name == pointer else r"\."
+                is_set = re.search(rf"(?m)(?:{before}){pointer} = ", path.read_text())
+                if is_set and layer_of(upper) > layer_of(lower):
+                    found[lower, upper].add(name)
+    return found
+
+
+def test_every_way_up_is_in_the_table():
+    listed = {(caller, callee): set(names.split()) for caller, callee, names, _ in WAYS_UP}
+    assert listed == {**ways_of_modules(), **ways_of_pointers()}
+    assert len(listed) == len(WAYS_UP) <= 20
+    handed = set(re.findall(r"import (\w+) as \1\n", Path(_policy.__file__).read_text()))
+    assert handed <= {Path(callee).stem for _, callee in listed}
+    for caller, callee in listed:
+        assert layer_of(caller) <= layer_of(callee)
 
 
 def combined(target, *sources):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl._convert.convert import COPIED, POSITIVE
+from fastdl._bridges.bridge import COPIED, POSITIVE
 from tests.support.headers import alone, installed
 from tests.support.library import libraries, showing_table
 from tests.support.producers import CUDA, Given

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fastdl._bridges import lookup
-from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, DENSE, IMMUTABLE, POSITIVE, Bridge
+from fastdl._bridges.bridge import ANYWHERE, COMPACT, COPIED, DENSE, IMMUTABLE, POSITIVE, Bridge
 from fastdl._core.foreign import release
 
 STRIDES = {POSITIVE: "negative strides", DENSE: "gaps", COMPACT: "all but row-major"}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import fastdl
 from fastdl._devices import driver
 from tests.support import simulation
-from tests.support.producers import Given, Producer, Tabled, hostile
+from tests.support.producers import Given, Lending, Producer, Tabled, hostile
 from tests.support.simulation import GLOBAL, Simulation, read, write
 
 NBYTES = 24  # of the six float32 of a Given
@@ -112,6 +112,12 @@ class Table(Tabled):
     def __init__(self, array):
         super().__init__(array.given)
         self.array = array
+
+
+class LendingTable(Table):
+    """The same with a borrowing slot, which tells the device before anything is taken."""
+
+    __dlpack_c_exchange_api__ = Lending.__dlpack_c_exchange_api__
 
 
 def tensor_on(sim, device=0, **array):

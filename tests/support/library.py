@@ -6,7 +6,7 @@ import types
 
 import fastdl
 from fastdl._bridges import lookup
-from fastdl._convert.convert import Bridge
+from fastdl._bridges.bridge import Bridge
 from tests.support.ctypes_dlpack import Table, address_in, capsule
 
 

@@ -1,6 +1,6 @@
 """array-api-strict, which wraps NumPy."""
 
-from fastdl._convert.convert import Bridge
+from fastdl._bridges.bridge import Bridge
 
 
 def make(tensor, like):

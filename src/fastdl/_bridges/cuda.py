@@ -1,7 +1,7 @@
 """cuda.core: StridedMemoryView."""
 
+from fastdl._bridges.bridge import ANYWHERE, Bridge
 from fastdl._bridges.lookup import published_table
-from fastdl._convert.convert import ANYWHERE, Bridge
 
 
 def make(tensor, like):

@@ -1,6 +1,6 @@
 """CuPy."""
 
-from fastdl._convert.convert import COPIED, DEVICE, Bridge
+from fastdl._bridges.bridge import COPIED, DEVICE, Bridge
 
 
 def make(tensor, like):

@@ -1,6 +1,6 @@
 """dpnp, over SYCL. It shares USM, and copies host data."""
 
-from fastdl._convert.convert import ANYWHERE, Bridge
+from fastdl._bridges.bridge import ANYWHERE, Bridge
 
 
 def make(tensor, like):

@@ -1,7 +1,7 @@
 """DrJit: the tensors of each backend. Each element type has a class of its own; the result is of
 the class for the data."""
 
-from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, Bridge
+from fastdl._bridges.bridge import ANYWHERE, COMPACT, COPIED, Bridge
 
 CLASSES = {
     "bool": "TensorXb",

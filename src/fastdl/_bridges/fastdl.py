@@ -1,6 +1,6 @@
 """fastdl itself: convert(x, fastdl.Tensor)."""
 
-from fastdl._convert.convert import ANYWHERE, Bridge
+from fastdl._bridges.bridge import ANYWHERE, Bridge
 
 BRIDGES = (
     Bridge(

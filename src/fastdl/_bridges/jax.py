@@ -1,6 +1,6 @@
 """JAX."""
 
-from fastdl._convert.convert import ANYWHERE, COMPACT, DENSE, IMMUTABLE, Bridge
+from fastdl._bridges.bridge import ANYWHERE, COMPACT, DENSE, IMMUTABLE, Bridge
 
 
 def make(tensor, like):

@@ -1,6 +1,6 @@
 """MLX."""
 
-from fastdl._convert.convert import POSITIVE, Bridge
+from fastdl._bridges.bridge import POSITIVE, Bridge
 
 
 def copies(tensor):

@@ -1,6 +1,6 @@
 """MXNet. Its arrays have no `__dlpack__`; functions export and import legacy capsules."""
 
-from fastdl._convert.convert import COMPACT, COPIED, Bridge
+from fastdl._bridges.bridge import COMPACT, COPIED, Bridge
 from fastdl._core import exchange
 
 NUMBERS = ("int8", "int32", "int64", "uint8", "float16", "float32", "float64")

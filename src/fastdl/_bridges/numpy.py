@@ -1,8 +1,7 @@
 """NumPy: Tensor.numpy and Tensor.__array__, and the bridge. NumPy is imported here, at first use,
 and nowhere else."""
 
-from fastdl._convert.convert import Bridge
-from fastdl._convert.values import bit_step
+from fastdl._bridges.bridge import Bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 
@@ -40,7 +39,8 @@ def _unpacked(tensor, lane):
     """A new array of elements or lanes narrower than a byte, one to a byte."""
     import numpy as np
 
-    dtype, step = tensor.dtype, bit_step(tensor)
+    dtype = tensor.dtype  # the lanes of an element lie without gaps, low first
+    step = dtype.bits * dtype.lanes if core.is_packed(tensor) else 8 * dtype.itemsize
     data = np.frombuffer(core.read_bytes(tensor), np.uint8)
     bits = np.unpackbits(data, bitorder="little")[: tensor.size * step].reshape(-1, step)
     bits = bits[:, : dtype.lanes * dtype.bits]  # without the padding

@@ -1,6 +1,6 @@
 """ONNX Runtime."""
 
-from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, Bridge
+from fastdl._bridges.bridge import ANYWHERE, COMPACT, COPIED, Bridge
 
 DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

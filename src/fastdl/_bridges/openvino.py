@@ -1,7 +1,7 @@
 """OpenVINO. Its tensors have no `__dlpack__`; they are made on NumPy arrays, and expose element
 types that NumPy lacks as others of the same size."""
 
-from fastdl._convert.convert import COMPACT, COPIED, Bridge
+from fastdl._bridges.bridge import COMPACT, COPIED, Bridge
 from fastdl._core import exchange
 
 TYPES = {

@@ -1,7 +1,7 @@
 """PaddlePaddle."""
 
+from fastdl._bridges.bridge import ANYWHERE, COPIED, HOST, POSITIVE, Bridge
 from fastdl._bridges.lookup import published_table
-from fastdl._convert.convert import ANYWHERE, COPIED, HOST, POSITIVE, Bridge
 
 
 def make(tensor, like):

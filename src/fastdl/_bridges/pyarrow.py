@@ -1,6 +1,6 @@
 """PyArrow: Array, which has one dimension, and Tensor."""
 
-from fastdl._convert.convert import COMPACT, POSITIVE, Bridge
+from fastdl._bridges.bridge import COMPACT, POSITIVE, Bridge
 
 NUMBERS = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

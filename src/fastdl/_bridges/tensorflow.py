@@ -1,7 +1,7 @@
 """TensorFlow. It imports only legacy capsules, not objects, and aborts on exporting a tensor of
 strings."""
 
-from fastdl._convert.convert import ANYWHERE, COMPACT, IMMUTABLE, Bridge
+from fastdl._bridges.bridge import ANYWHERE, COMPACT, IMMUTABLE, Bridge
 
 
 def make(tensor, like):

@@ -1,7 +1,6 @@
 """tinygrad. Its tensors have no `__dlpack__`; creating one copies."""
 
-from fastdl._convert.asarray import asarray, empty
-from fastdl._convert.convert import Bridge
+from fastdl._bridges.bridge import Bridge
 from fastdl._core import tensor as core
 from fastdl._protocol.placement import mark_unless_shared
 
@@ -43,7 +42,7 @@ def read(x):
         )
     x = x.contiguous().realize()
     if x.numel() == 0:
-        return empty(x.shape, dtype)
+        return core.empty(x.shape, dtype)
     return mark_unless_shared(_read(x, dtype), lambda: _read(x, dtype))
 
 
@@ -51,10 +50,10 @@ def _read(x, dtype):
     from tinygrad import dtypes
 
     if x.dtype.fmt in TYPES:
-        tensor = asarray(x.data())
+        tensor = core.from_buffer(x.data())
     else:
         bits = x.bitcast(dtypes.uint8 if x.dtype.itemsize == 1 else dtypes.uint16)
-        tensor = asarray(bits.data()).view(dtype)
+        tensor = core.from_buffer(bits.data()).view(dtype)
     core.keep_alive(tensor, x)  # the memoryview does not keep it alive
     return tensor
 

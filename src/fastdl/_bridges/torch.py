@@ -1,7 +1,7 @@
 """PyTorch."""
 
+from fastdl._bridges.bridge import ANYWHERE, COPIED, POSITIVE, Bridge
 from fastdl._bridges.lookup import published_table
-from fastdl._convert.convert import ANYWHERE, COPIED, POSITIVE, Bridge
 
 
 def make(tensor, like):

@@ -1,7 +1,7 @@
 """TVM. It packs sub-byte elements in the opposite order to DLPack: the first one is in the high
 bits."""
 
-from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, Bridge
+from fastdl._bridges.bridge import ANYWHERE, COMPACT, COPIED, Bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._native import dtype_facts

@@ -1,6 +1,6 @@
 """tvm-ffi."""
 
-from fastdl._convert.convert import ANY, ANYWHERE, COPIED, Bridge
+from fastdl._bridges.bridge import ANY, ANYWHERE, COPIED, Bridge
 
 
 def importer():

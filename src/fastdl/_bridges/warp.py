@@ -1,6 +1,6 @@
 """Warp. It has no arrays without dimensions."""
 
-from fastdl._convert.convert import ANYWHERE, COPIED, Bridge
+from fastdl._bridges.bridge import ANYWHERE, COPIED, Bridge
 
 
 def make(tensor, like):

@@ -46,8 +46,6 @@ def plan_of(x) -> "dict | None":
         plan = consumer.plan(x, None, None, None)
         copying = consumer.plan(x, None, True, None)
         asks = plan.path == consumer.TABLE and consumer.has_dlpack_method(x)
-        if asks:  # what follows, once the table has told where the data is
-            copying = consumer.plan_protocol(x, copy=True)
     except Exception:
         return None
     by_library = copying.keywords is not None and "copy" in copying.keywords

@@ -1,4 +1,4 @@
-"""asarray and empty: tensors from buffers and other interfaces, and new memory."""
+"""asarray: tensors from buffers and other interfaces."""
 
 import sys
 from functools import partial
@@ -8,8 +8,7 @@ from fastdl._convert import missing
 from fastdl._convert.targets import bridge_for
 from fastdl._core import exchange
 from fastdl._core import tensor as core
-from fastdl._core.device import CPU, Device
-from fastdl._core.dtype import DType
+from fastdl._core.device import Device
 from fastdl._core.errors import refusal, type_name
 from fastdl._core.tensor import Tensor
 from fastdl._protocol.array_interface import import_array
@@ -19,13 +18,12 @@ from fastdl._protocol.placement import mark_unless_shared
 
 TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any, Protocol, SupportsIndex, TypeAlias
+    from collections.abc import Callable
+    from typing import Any, Protocol, TypeAlias
 
     from typing_extensions import Buffer
 
     from fastdl._core.device import _DeviceLike
-    from fastdl._core.dtype import _DTypeLike
     from fastdl._core.exchange import _DLPackLike
 
     class _SupportsArray(Protocol):
@@ -273,42 +271,3 @@ _READERS = {
     "__arrow_c_array__": _from_arrow,
     "__array__": _from_array_method,
 }
-
-
-def empty(
-    shape: "SupportsIndex | Iterable[SupportsIndex]",
-    dtype: "_DTypeLike" = "float32",
-    device: "_DeviceLike" = "cpu",
-) -> Tensor:
-    """fastdl.empty for all arguments: the compiled function handles ordinary shapes, names of types
-    and the host."""
-    target = Device(device)
-    numbers = DType(dtype).__dlpack_data_type__()
-    shape = sizes(shape)
-    if target == CPU:
-        return core.host_empty(shape, numbers)
-    raise BufferError(
-        f"fastdl allocates on the host, not on {target}: allocate with its own library, and import "
-        f"the result"
-    )
-
-
-def sizes(shape) -> tuple[int, ...]:
-    """A shape as `empty` takes it: an int or ints."""
-    try:
-        return (_size(shape),)  # an int, or an object like one, such as an array without dimensions
-    except TypeError as error:
-        try:
-            sizes = tuple(shape)
-        except TypeError:
-            raise error from None
-    return tuple(_size(n) for n in sizes)
-
-
-def _size(n) -> int:
-    if isinstance(n, bool) or not hasattr(n, "__index__"):
-        raise TypeError(f"expected ints as shape, got {n!r}")
-    n = n.__index__()
-    if not 0 <= n < 2**63:
-        raise ValueError(f"expected sizes from 0 to 2**63 - 1 as shape, got {n}")
-    return n

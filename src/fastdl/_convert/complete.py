@@ -2,9 +2,9 @@
 
 from types import ModuleType
 
+from fastdl._bridges.bridge import DEVICE, HOST
 from fastdl._convert import convert as front
 from fastdl._convert.asarray import acquire, asarray
-from fastdl._convert.convert import DEVICE, HOST
 from fastdl._convert.refusals import check_device, explain, passed_through
 from fastdl._convert.targets import bridge_for, named_library, target_bridge
 from fastdl._core import exchange

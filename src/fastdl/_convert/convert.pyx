@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""convert: the part that every call runs, and Bridge, which holds the facts about a library.
+"""convert: the part that every call runs.
 
 targets.py finds the bridge of a call, complete.py reads other objects, and refusals.py has the
 error messages.
@@ -9,12 +9,14 @@ import cython
 from cpython.exc cimport PyErr_Occurred
 from cpython.module cimport PyModule_Check
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
+from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.type cimport PyType_Check
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
-from libc.string cimport memcpy
+from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 
+from fastdl._bridges.bridge cimport (
+    ANY_, Bridge, DENSE_, fastdl_maker, IMMUTABLE_, KEPT_, POSITIVE_,
+)
 from fastdl._core.exchange cimport record_of
 from fastdl._core.native cimport (
     DLDataType, DLDevice, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
@@ -33,7 +35,6 @@ from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import Device
 from fastdl._core.dtype import DType
-from fastdl._core.foreign import loaded_version, release
 
 cdef extern from "Python.h":
     ctypedef struct PyMethodDef:
@@ -46,150 +47,7 @@ cdef extern from "Python.h":
     object PyObject_Vectorcall(object, PyObject *const *, size_t, PyObject *)
 
 cdef enum:
-    # The strides that a library accepts: all; all but negative ones; those of elements without
-    # gaps, with the dimensions in any order; those of row-major elements without gaps. Dimensions
-    # of size 1, and tensors without elements, always fit.
-    ANY_, POSITIVE_, DENSE_, COMPACT_
-
-cdef enum:
-    # What becomes of read-only data in a library: it stays read-only; or all data there is
-    # read-only, so immutable memory is shared; or all its arrays are writable, so a copy is needed.
-    KEPT_, IMMUTABLE_, COPIED_
-
-ANY, POSITIVE, DENSE, COMPACT = ANY_, POSITIVE_, DENSE_, COMPACT_
-KEPT, IMMUTABLE, COPIED = KEPT_, IMMUTABLE_, COPIED_
-
-cdef enum:
     READ_ONLY = 1, LAYOUT, ALIGNMENT  # why a library needs a copy
-
-#: The device of the data.
-HOST, DEVICE, ANYWHERE = "host", "device", "anywhere"
-
-
-@cython.final
-cdef class Bridge:
-    """A type that convert makes objects of: how it is recognised, and what its library accepts.
-
-    name: the type as its users write it. title: the library's name in messages.
-    classes: "package:qualified name" of classes that stand for this type, and whose objects need no
-        conversion to it. Classes are found by these names, so nothing is imported.
-    make: make(tensor, like) returns an object on the memory of a Tensor that fits. `like` is the
-        type or the module that the caller passed. It imports the library. Not needed if `quick`
-        returns a function.
-    read: read(x) returns a Tensor on the memory of an object, if DLPack cannot, or describes it
-        wrongly. A copy is marked as such.
-    reads: the names of the element types, in DLPack's description, to which `read` applies: read(x,
-        tensor) gets the tensor from DLPack; None: all.
-    read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise.
-    move: move(x, device) returns a copy of an object of this type on a device of CUDA or ROCm; for
-        a library of device memory alone, also of an ndarray.
-    empty: empty(shape, dtype, device) returns a new object on a device, for results of C code;
-        needed where the type has no exchange table that allocates.
-    strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
-    alignment: of the data, in bytes. ndims: the least and the greatest number of dimensions.
-    dtypes: the names of the element types it accepts; None: it decides itself.
-    copies: copies(tensor) returns whether `make` copies (None: it may), and its docstring names
-        that data; or True: all.
-    devices: HOST, DEVICE or ANYWHERE.
-    quick: quick() returns the argument of `speed_up`. Called once, when the library is loaded.
-    since: the first version whose objects are made; "": any.
-    before: version -> arguments from `make` to `devices` that hold before it.
-    built: built() returns arguments from `make` to `devices` that hold for the library as it was
-        built. Called once, when the library is loaded.
-    """
-    cdef readonly str name, title
-    cdef readonly tuple classes
-    cdef readonly object make, read, read_copy, move, empty, copies, quick, built
-    cdef readonly str since
-    cdef readonly dict before
-    cdef dict facts  # the arguments of `state`
-    cdef readonly str outdated  # the loaded version, if it is older than `since`
-    cdef object importer  # importer(tensor) is make(tensor, like), if there is one function for it
-    cdef readonly frozenset reads
-    cdef readonly int strides, readonly
-    cdef readonly int64_t alignment
-    cdef readonly tuple ndims
-    cdef readonly frozenset dtypes
-    cdef readonly str devices
-    cdef int32_t least_ndim, most_ndim
-    cdef uint8_t sizes[kDLFloat4_e2m1fn + 1]  # `dtypes` of one lane by their codes: bits, or-ed
-    cdef bint host, device
-    cdef const void *started  # not NULL once `quick` was called
-    cdef const fastdl_maker *maker       # a fast `make` for host memory, or NULL
-    cdef const DLPackExchangeAPI *table  # a table for all memory that fastdl orders, or NULL
-
-    def __init__(self, name, *, title, classes, read=None, reads=None, read_copy=None, move=None,
-                 empty=None, quick=None, since="", before=None, built=None, **facts):
-        self.name, self.title, self.classes = name, title, tuple(classes)
-        self.read, self.read_copy, self.quick = read, read_copy, quick
-        self.move, self.empty = move, empty
-        self.reads = None if reads is None else frozenset(reads)
-        self.since, self.before, self.built, self.facts = since, before or {}, built, facts
-        self.state(**facts)
-
-    def state(self, *, make=None, strides=ANY, readonly=KEPT, alignment=1, ndims=(0, 64),
-              dtypes=None, copies=False, devices=HOST):
-        """Sets what the library accepts: see above. Only for a bridge that is not shared yet."""
-        self.make, self.copies = make, copies
-        self.strides, self.readonly, self.alignment = strides, readonly, alignment
-        self.ndims = self.least_ndim, self.most_ndim = ndims
-        self.dtypes = None if dtypes is None else frozenset(dtypes)
-        self.devices = devices
-        self.host, self.device = devices != DEVICE, devices != HOST
-        for dtype in map(DType, self.dtypes or ()):
-            if is_plain(dtype.code, dtype.bits, dtype.lanes):
-                self.sizes[dtype.code] |= <uint8_t>dtype.bits
-
-    def __repr__(self):
-        return f"<bridge to {self.name}>"
-
-    def start(self):
-        """Determines the loaded version of a library, and its fast paths. Does so only once."""
-        cdef Bridge there
-        if fastdl_atomic_load_(&self.started) is not NULL:
-            return
-        version = loaded_version(self.name)
-        built = None if self.built is None else self.built()
-        there = self.of(version, built) if self.before or built else self
-        outdated = () < release(version) < release(self.since)
-        path = self.quick() if self.quick is not None and not outdated else None
-        with cython.critical_section(self):  # another thread's path may be in use already
-            if fastdl_atomic_load_(&self.started) is NULL:
-                if there is not self:
-                    self.follow(there)
-                self.outdated = version if outdated else None
-                self.speed_up(path)
-                fastdl_atomic_store_(&self.started, <const void *>self)
-
-    def of(self, version, built=None):
-        """The bridge with the facts about a version of the library ("": the newest), and about how
-        it was built: what `built()` returned."""
-        facts = dict(self.facts)
-        for limit in sorted(self.before, key=release, reverse=True):
-            if () < release(version) < release(limit):
-                facts.update(self.before[limit])
-        facts.update(built or {})
-        return Bridge(self.name, title=self.title, classes=self.classes, **facts)
-
-    cdef void follow(self, Bridge other) noexcept:
-        self.make, self.copies, self.dtypes = other.make, other.copies, other.dtypes
-        self.strides, self.readonly, self.alignment = other.strides, other.readonly, other.alignment
-        self.ndims, self.devices = other.ndims, other.devices
-        self.least_ndim, self.most_ndim = other.least_ndim, other.most_ndim
-        self.host, self.device = other.host, other.device
-        memcpy(self.sizes, other.sizes, sizeof(self.sizes))
-
-    cpdef speed_up(self, path):
-        """Makes objects by `path` where possible: a capsule "fastdl_maker" or an exchange table in
-        a capsule, or a function of a Tensor. None changes nothing."""
-        if PyCapsule_IsValid(path, "fastdl_maker"):
-            self.maker = <const fastdl_maker *>PyCapsule_GetPointer(path, "fastdl_maker")
-        elif PyCapsule_IsValid(path, "dlpack_exchange_api"):
-            self.table = <const DLPackExchangeAPI *>PyCapsule_GetPointer(
-                path, "dlpack_exchange_api")
-        else:
-            self.importer = path
-
 
 # ---- the layers above -----------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """The error messages of convert: why a library does not accept some data, and what to do."""
 
 from fastdl._bridges import lookup
+from fastdl._bridges.bridge import ANYWHERE, DEVICE, HOST, IMMUTABLE
 from fastdl._convert import missing
-from fastdl._convert.convert import ANYWHERE, DEVICE, HOST, IMMUTABLE
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU
 from fastdl._core.dtype import DType

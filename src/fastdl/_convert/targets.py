@@ -4,8 +4,8 @@ from functools import partial
 from types import ModuleType
 
 from fastdl._bridges import lookup
+from fastdl._bridges.bridge import ANYWHERE, POSITIVE, Bridge
 from fastdl._convert import convert as front
-from fastdl._convert.convert import ANYWHERE, POSITIVE, Bridge
 from fastdl._convert.refusals import casting
 from fastdl._core import exchange
 from fastdl._core.dtype import DType

@@ -10,14 +10,6 @@ _REPR_ELEMENTS = 6  # how many elements of a dimension repr shows before it elid
 _REPR_BUDGET = 60  # about how many in all
 
 
-def bit_step(tensor) -> int:
-    """The distance in bits from one element of a compact tensor to the next: the only place that
-    distinguishes packed types from padded ones. The lanes of an element always lie without gaps,
-    low first."""
-    dtype = tensor.dtype
-    return dtype.bits * dtype.lanes if core.is_packed(tensor) else 8 * dtype.itemsize
-
-
 def number(tensor, convert, *arguments):
     """The result of `convert`, such as int or round, for the only element."""
     name = f"{convert.__name__}()"

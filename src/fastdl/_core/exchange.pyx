@@ -15,8 +15,8 @@ from cpython.pycapsule cimport (
 from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
 from fastdl._core.native cimport (
-    DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync, DLTensor,
-    FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
+    DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
+    DLTensor, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
     fastdl_check_values_, fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
     fastdl_fill_record_, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
     fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
@@ -26,9 +26,10 @@ from fastdl._core.native cimport (
     FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_SOUND,
     FASTDL_TYPE_STREAM_NONE_SYNCS, FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire,
     fdl_copy_compact, fdl_keep_also, fdl_means_host, fdl_order, fdl_special,
-    FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_try_fast_path, fdl_type_find, fdl_types,
+    FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_try_fast_path, fdl_type_find, fdl_types, fdl_where,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
+from fastdl._core.device import Device
 from fastdl._core.errors import name_of, type_name
 from fastdl._core.tensor import make_from_dlpack
 
@@ -175,7 +176,6 @@ def producer(x):
 MAX_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
 TYPE_NATIVE = FASTDL_TYPE_NATIVE
 TYPE_PROTOCOL = FASTDL_TYPE_PROTOCOL
-TYPE_HAS_DLPACK = FASTDL_TYPE_HAS_DLPACK
 TYPE_BUFFER = FASTDL_TYPE_BUFFER
 TYPE_ASK_VALUES = FASTDL_TYPE_ASK_VALUES
 TYPE_KEEP = FASTDL_TYPE_KEEP
@@ -253,38 +253,30 @@ cdef Tensor acquire_host_data(object x, const fastdl_record *record, int32_t *de
 def acquire(x, *, int order=1):
     """The tensor of `x` through the exchange table of its type, on its own device, without a copy.
 
-    None if `__dlpack__` has to be negotiated: the type has no table, or its table refused. `order`:
-    of device memory, for the work stream (1), by device.ready_for, which must follow (0), or by the
-    caller (-1).
+    None if the table refused. `order`: of device memory, for the work stream (1), by
+    device.ready_for, which must follow (0), or by the caller (-1).
     """
-    cdef const fastdl_record *record = record_of(type(x))
-    if record.facts & FASTDL_TYPE_PROTOCOL:
+    return fdl_acquire(<PyObject *>x, record_of(type(x)), order)
+
+
+def where(x):
+    """(type, id) of the device of `x`, whose type has an exchange table, before anything is taken;
+    None if its table does not tell."""
+    cdef DLDevice device
+    if fdl_where(<PyObject *>x, record_of(type(x)), &device) == 0:
         return None
-    return fdl_acquire(<PyObject *>x, record, order)
+    return <int32_t>device.device_type, device.device_id
 
 
 cdef object import_object(object x):
     """from_dlpack(x), except for capsules."""
     cdef const fastdl_record *record = record_of(type(x))
     cdef Tensor tensor
-    if not record.facts & FASTDL_TYPE_PROTOCOL:
+    if record.facts & FASTDL_TYPE_PROTOCOL:
+        tensor = try_fast_path(x, record)
+    else:
         tensor = fdl_acquire(<PyObject *>x, record, 1)
-        return tensor if tensor is not None else policy.consumer.acquire_over_protocol(x)
-    tensor = try_fast_path(x, record)
-    return tensor if tensor is not None else import_slow_path(x, record)
-
-
-cdef object import_slow_path(object x, const fastdl_record *record):
-    """The same without a fast path."""
-    cdef Tensor tensor
-    cdef int32_t device[2]
-    if not record.facts & FASTDL_TYPE_HAS_DLPACK:
-        return policy.consumer.acquire_over_protocol(x)
-    tensor = acquire_host_data(x, record, device)
-    if tensor is not None:
-        return tensor
-    announced = (device[0], device[1]) if device[0] != 0 else None
-    return policy.consumer.acquire_over_protocol(x, announced=announced)
+    return tensor if tensor is not None else import_over_protocol(x)
 
 
 cdef Tensor try_on_host(object x):
@@ -297,10 +289,10 @@ cdef Tensor try_on_host(object x):
     tensor = try_fast_path(x, record)
     if tensor is None:
         tensor = acquire_host_data(x, record, device)
-    if tensor is None or not fastdl_find_device(
+    if tensor is None or fastdl_find_device(
             tensor.description.managed.dl_tensor.device.device_type).host:
-        return None
-    return tensor
+        return tensor
+    return policy.consumer.place(tensor, Device("cpu"), None, None)  # managed memory
 
 
 def from_dlpack(x, /, *, device=None, copy=None, stream=None):
@@ -320,14 +312,15 @@ def from_dlpack(x, /, *, device=None, copy=None, stream=None):
 def import_over_protocol(x):
     """from_dlpack of an object that its native table, or the fast path of its type, refused."""
     cdef const fastdl_record *record = record_of(type(x))
-    if record.facts & FASTDL_TYPE_PROTOCOL:
-        return import_slow_path(x, record)
-    return policy.consumer.acquire_over_protocol(x)
-
-
-def finish(x, tensor, device, stream):
-    """from_dlpack with only a device or a stream, after the call of a table."""
-    return policy.consumer.finish_table_import(x, tensor, device, stream)
+    cdef Tensor tensor
+    cdef int32_t device[2]
+    if not (record.facts & FASTDL_TYPE_PROTOCOL and record.facts & FASTDL_TYPE_HAS_DLPACK):
+        return policy.consumer.acquire_over_protocol(x)
+    tensor = acquire_host_data(x, record, device)
+    if tensor is not None:
+        return tensor
+    announced = (device[0], device[1]) if device[0] != 0 else None
+    return policy.consumer.acquire_over_protocol(x, announced=announced)
 
 
 cdef object complete = from_dlpack
@@ -364,7 +357,7 @@ ordered. MemoryError: there is not enough for a copy. Exceptions of the producer
 [7, 1, 2]
 >>> fastdl.from_dlpack(array, copy=True).data_ptr == tensor.data_ptr
 False
-""", complete, import_over_protocol, finish)
+""", complete, import_over_protocol)
 
 
 # ---- the general bridge ---------------------------------------------------------------------

@@ -336,51 +336,69 @@ PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts)
 
 /* ---- the entry ---- */
 
-static PyObject *complete_call, *protocol_call, *finish_call;
+static PyObject *complete_call, *protocol_call;
 static PyObject *stream_name, *device_name;
 
-/* from_dlpack(object, stream=passed) for a library in C. NULL without an exception if its table
- * refused. */
+int fdl_where(PyObject *object, const fastdl_record *record, DLDevice *device)
+{
+    DLTensor lent;
+    device->device_type = kDLCPU; /* that of bridges */
+    device->device_id = 0;
+    if (record->borrow == fdl_tensor_borrow) {
+        *device = fdl_description_in(object)->managed.dl_tensor.device;
+    } else if (record->facts & FASTDL_TYPE_NATIVE) {
+        if (record->lend == NULL)
+            return 0;
+        if (record->lend(object, &lent) != 0)
+            return fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
+        if (!fastdl_has_succeeded_())
+            return -1;
+        *device = lent.device;
+    }
+    return 1;
+}
+
+/* Whether fastdl can make the streams of a device wait. */
+static int has_order(DLDevice device)
+{
+    const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
+    return fdl_is_ordered(fact) && fdl_has_driver(fact->stream);
+}
+
+/* from_dlpack(object, stream=passed) for a library in C. NULL without an exception for other
+ * streams, and if its table refused. */
 static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObject *passed)
 {
-    const fastdl_device_fact *fact;
-    PyObject *tensor, *result;
+    PyObject *tensor;
+    DLDevice device;
     int overflow = 0;
     int64_t stream =
         PyLong_CheckExact(passed) ? PyLong_AsLongLongAndOverflow(passed, &overflow) : 0;
-    if (overflow)
-        stream = 0; /* validated later */
+    if (overflow || (stream != -1 && (stream <= 2 || fdl_where(object, record, &device) != 1 ||
+                                      !has_order(device))))
+        return NULL;
     tensor = fdl_acquire(object, record, stream == -1 ? FDL_CALLER_ORDERS : FDL_ORDER_LATER);
-    if (tensor == Py_None)
+    if (tensor == Py_None ||
+        (tensor != NULL && stream != -1 &&
+         (fdl_description_in(tensor)->block->work == NULL || fdl_ready_for(tensor, stream) < 0)))
         Py_CLEAR(tensor);
-    if (tensor == NULL || stream == -1)
-        return tensor;
-    fact = fastdl_find_device(
-        (int32_t)fdl_description_in(tensor)->managed.dl_tensor.device.device_type);
-    if (stream > 2 && fdl_is_ordered(fact) && fdl_has_driver(fact->stream))
-        result = fdl_ready_for(tensor, stream) == 0 ? Py_NewRef(tensor) : NULL;
-    else
-        result = PyObject_CallFunctionObjArgs(finish_call, object, tensor, Py_None, passed, NULL);
-    Py_DECREF(tensor);
-    return result;
+    return tensor;
 }
 
-/* from_dlpack(object, device=device), where `device` is the host. NULL without an exception for a
- * Tensor elsewhere. */
-static PyObject *acquire_on_host(PyObject *object, const fastdl_record *record, PyObject *device)
+/* from_dlpack(object, device="cpu"). NULL without an exception if its data is elsewhere, or if its
+ * table refused. */
+static PyObject *acquire_on_host(PyObject *object, const fastdl_record *record)
 {
-    PyObject *tensor, *result;
-    if (record->borrow == fdl_tensor_borrow &&
-        fdl_description_in(object)->managed.dl_tensor.device.device_type != kDLCPU)
+    PyObject *tensor;
+    DLDevice device;
+    if (record->facts & FASTDL_TYPE_TRUSTED && record->lend != NULL)
+        return import_borrowed(object, record); /* which looks itself */
+    if (fdl_where(object, record, &device) != 1 || device.device_type != kDLCPU)
         return NULL;
-    tensor = fdl_acquire(object, record, FDL_ORDER_LATER);
-    if (tensor == NULL ||
-        (tensor != Py_None &&
-         fdl_description_in(tensor)->managed.dl_tensor.device.device_type == kDLCPU))
-        return tensor;
-    result = PyObject_CallFunctionObjArgs(finish_call, object, tensor, device, Py_None, NULL);
-    Py_DECREF(tensor);
-    return result;
+    tensor = fdl_acquire(object, record, FDL_ORDER_NOW);
+    if (tensor == Py_None)
+        Py_CLEAR(tensor);
+    return tensor;
 }
 
 static int is_name(PyObject *name, PyObject *interned, const char *text)
@@ -404,7 +422,7 @@ static PyObject *acquire_with(PyObject *object, const fastdl_record *record, PyO
         return record->borrow == fdl_tensor_borrow ? NULL : acquire_on(object, record, value);
     }
     if (is_name(name, device_name, "device") && fdl_means_host(value))
-        return acquire_on_host(object, record, value);
+        return acquire_on_host(object, record);
     return NULL;
 }
 
@@ -434,8 +452,7 @@ static PyObject *from_dlpack(PyObject *module, PyObject *const *arguments, Py_ss
     return PyObject_Vectorcall(complete_call, arguments, (size_t)count, names);
 }
 
-PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol,
-                               PyObject *finish)
+PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol)
 {
     static PyMethodDef definition = {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack,
                                      METH_FASTCALL | METH_KEYWORDS, NULL};
@@ -446,7 +463,6 @@ PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over
     definition.ml_doc = PyBytes_AS_STRING(doc);
     complete_call = complete;
     protocol_call = over_protocol;
-    finish_call = Py_NewRef(finish);
     stream_name = PyUnicode_InternFromString("stream");
     device_name = PyUnicode_InternFromString("device");
     if (module == NULL || stream_name == NULL || device_name == NULL)

@@ -54,6 +54,10 @@ int fdl_never_changes(PyObject *exporter);
  * `__dlpack__` should be tried. NULL with an exception on failure. */
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 
+/* The device of such an object, before anything is taken. 1: it is known; 0: its table does not
+ * tell; -1 with an exception. */
+int fdl_where(PyObject *object, const fastdl_record *record, DLDevice *device);
+
 /* A new Tensor on host data of an object whose type has only `__dlpack__`, by the fast path in the
  * facts of the type: its buffer, or a single call without `__dlpack_device__`. NULL without an
  * exception if there is no such path, or if it does not apply to this object. */
@@ -62,10 +66,8 @@ PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts);
 /* fastdl.from_dlpack: a builtin function that handles the plain call on a known type with a table,
  * and the calls that pass only a stream, or only device="cpu". Any other call goes to `complete`
  * with the same arguments; an object that its native table refused, or whose type has only
- * `__dlpack__` and no fast path, goes to `over_protocol`; `finish` gets the object, its Tensor
- * (None if its table refused), the device and the stream, if more is to be done. Call it once: all
- * arguments are kept until the process ends. */
-PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol,
-                               PyObject *finish);
+ * `__dlpack__` and no fast path, goes to `over_protocol`. Call it once: all arguments are kept
+ * until the process ends. */
+PyObject *fdl_make_from_dlpack(PyObject *doc, PyObject *complete, PyObject *over_protocol);
 
 #endif

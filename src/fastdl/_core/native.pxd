@@ -14,7 +14,6 @@ from fastdl cimport (
 cdef extern from "<fastdl/dlpack.h>":
     ctypedef struct DLManagedTensor:
         DLTensor dl_tensor
-        void *manager_ctx
         void (*deleter)(DLManagedTensor *) noexcept
 
     enum:
@@ -50,7 +49,6 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
     const int FASTDL_MAX_NDIM
     const uint32_t FASTDL_ABI_MAJOR
     const uint32_t FASTDL_ABI_MINOR
-    const int FASTDL_STREAM_NONE
     const int FASTDL_STREAM_CUDA
     const int FASTDL_STREAM_ROCM
 
@@ -92,7 +90,6 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_NATIVE
         FASTDL_TYPE_PROTOCOL
         FASTDL_TYPE_READ_ONLY
-        FASTDL_TYPE_IMMUTABLE
         FASTDL_TYPE_HAS_DLPACK
         FASTDL_TYPE_ASK_VALUES
         FASTDL_TYPE_KEEP
@@ -276,9 +273,10 @@ cdef extern from "_core/import.h":
     void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed) noexcept
     tuple fdl_int_tuple(const int64_t *values, Py_ssize_t n)
     object fdl_acquire(PyObject *object, const fastdl_record *record, int order)
+    int fdl_where(
+        PyObject *object, const fastdl_record *record, DLDevice *device) except -1
     PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts) except? NULL
-    object fdl_make_from_dlpack(
-        bytes doc, object complete, object over_protocol, object finish)
+    object fdl_make_from_dlpack(bytes doc, object complete, object over_protocol)
 
 
 cdef extern from "_core/export.h":

@@ -121,7 +121,7 @@ def empty(
 # What follows is only for fastdl's own Python layer.
 
 def install(module: ModuleType) -> None: ...
-def host_empty(shape: tuple[int, ...], dtype: tuple[int, int, int]) -> Tensor: ...
+def general_empty(shape: Any, dtype: Any = "float32", device: Any = "cpu") -> Tensor: ...
 def import_capsule(
     capsule: CapsuleType,
     *,
@@ -163,5 +163,4 @@ def make_from_dlpack(
     doc: bytes,
     complete: Callable[..., Tensor],
     over_protocol: Callable[..., Tensor],
-    finish: Callable[..., Tensor],
 ) -> Callable[..., Tensor]: ...

@@ -30,8 +30,8 @@ from libc.stdint cimport (
     int32_t, INT64_MAX, INT64_MIN, int64_t, uint16_t, uint32_t, uint64_t, uint8_t, uintptr_t,
 )
 
-from fastdl._core.device import make_device
-from fastdl._core.dtype import DType, make_dtype
+from fastdl._core.device import CPU, Device, make_device
+from fastdl._core.dtype import DType, make_dtype, typestr_of
 from fastdl._core.errors import refusal, type_name
 from fastdl._core.native cimport (
     DLDataType, DLDevice, DLManagedTensor, DLPACK_FLAG_BITMASK_IS_COPIED,
@@ -218,14 +218,6 @@ cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags, int64_t nbyte
     return fdl_tensor_wrap(description)
 
 
-def host_empty(tuple shape, tuple dtype):
-    """New uninitialised compact host memory; shape of ints, dtype as (code, bits, lanes)."""
-    cdef int64_t dims[64]
-    cdef DLTensor prototype
-    nbytes = make_prototype(shape, dtype, host_device(), &prototype, dims)
-    return host_memory(&prototype, 0, nbytes)
-
-
 cdef bint plain_size(object n, int64_t *size) except -1:
     """Whether `n` is an ordinary int that is certainly a size."""
     if not PyLong_CheckExact(n):
@@ -275,9 +267,45 @@ def empty(shape, dtype="float32", device="cpu"):
     if (fdl_means_host(device) and fdl_dtype_of(dtype, &prototype.dtype)
             and plain_shape(shape, &prototype, dims)):
         return host_memory(&prototype, 0, check_sizes(&prototype, 0))
-    made = policy.asarray.empty(shape, dtype, device)
+    made = general_empty(shape, dtype, device)
     fdl_dtype_object(made.description.managed.dl_tensor.dtype)  # the next call may know it
     return made
+
+
+def general_empty(shape, dtype="float32", device="cpu"):
+    """The same for all arguments."""
+    cdef int64_t dims[64]
+    cdef DLTensor prototype
+    target = Device(device)
+    numbers = DType(dtype).__dlpack_data_type__()
+    shape = sizes_of(shape)
+    if target != CPU:
+        raise BufferError(
+            f"fastdl allocates on the host, not on {target}: allocate with its own library, and "
+            f"import the result")
+    nbytes = make_prototype(shape, numbers, host_device(), &prototype, dims)
+    return host_memory(&prototype, 0, nbytes)
+
+
+cdef tuple sizes_of(shape):
+    """A shape as `empty` takes it: an int or ints."""
+    try:
+        return (size_of(shape),)  # an int, or an object like one, as an array without dimensions
+    except TypeError as error:
+        try:
+            sizes = tuple(shape)
+        except TypeError:
+            raise error from None
+    return tuple([size_of(n) for n in sizes])
+
+
+cdef object size_of(n):
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        raise TypeError(f"expected ints as shape, got {n!r}")
+    n = n.__index__()
+    if not 0 <= n < 2**63:
+        raise ValueError(f"expected sizes from 0 to 2**63 - 1 as shape, got {n}")
+    return n
 
 
 def import_capsule(capsule, *, uint32_t facts=0, producer=None, bint unordered=True):
@@ -331,12 +359,9 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
     cdef fastdl_fault fault
     cdef fdl_description *description
     cdef uint64_t flags = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED if padded else 0
-    cdef DLDevice host
     cdef Py_buffer *view = lock_buffer(source, PyBUF_SIMPLE)
     try:
-        host.device_type = kDLCPU
-        host.device_id = 0
-        fill_prototype(shape, dtype, host, &tensor, dims)
+        fill_prototype(shape, dtype, host_device(), &tensor, dims)
         if strides is not None:
             if len(strides) != tensor.ndim:
                 raise ValueError(f"expected {tensor.ndim} strides, got {len(strides)}")
@@ -638,10 +663,10 @@ def sole_owner(dict answers not None, key):
             return None
 
 
-def make_from_dlpack(bytes doc not None, complete, over_protocol, finish):
+def make_from_dlpack(bytes doc not None, complete, over_protocol):
     """The compiled entry of from_dlpack: a builtin that handles the plain call itself, and passes
     other calls to `complete`, or to `over_protocol` if a native table refused the object."""
-    return fdl_make_from_dlpack(doc, complete, over_protocol, finish)
+    return fdl_make_from_dlpack(doc, complete, over_protocol)
 
 
 # ---- the type -------------------------------------------------------------------------------
@@ -1270,7 +1295,20 @@ cdef class Tensor:
     def __array_interface__(self):
         """Version 3 of the interface that NumPy and Pillow read: host data of NumPy's own types
         (AttributeError elsewhere)."""
-        return policy.array_interface.export_array(self)
+        typestr = typestr_of(self.dtype)
+        if not self.device.is_host or typestr is None:
+            raise AttributeError(f"{describe(self)} has no __array_interface__: use DLPack")
+        fdl_await_for_host(self.description)
+        strides = None  # some readers require that
+        if not self.is_contiguous():
+            strides = tuple([stride * self.itemsize for stride in self.strides])
+        return {
+            "shape": self.shape,
+            "typestr": typestr,
+            "data": (self.data_ptr, self.readonly),
+            "strides": strides,
+            "version": 3,
+        }
 
     def tobytes(self):
         """The same as bytes(): the elements in row-major order, without gaps. Host data only

@@ -244,39 +244,39 @@ def has_driver(int32_t type):
         fdl_has_driver(kind_of(type)))
 
 
-cdef int check_capture(fdl_driver *driver, int32_t ordinal, int64_t stream,
-                       fdl_failure *failure) noexcept nogil:
-    """-1 if `stream`, of device `ordinal`, cannot be used without breaking a graph capture."""
+def check_stream(int32_t type, int32_t ordinal, int64_t stream):
+    """BufferError if to use `stream`, of a device with a driver, would break a graph capture."""
     cdef fdl_scope scope
     cdef fdl_capture capture
-    if fdl_enter(driver, ordinal, &scope, failure) < 0:
-        return -1
-    cdef int failed = fdl_capture_of(driver, stream, &capture, failure)
-    fdl_leave(&scope)
-    return failed
+    cdef fdl_failure failure
+    if not has_driver(type):
+        return
+    cdef fdl_driver *driver = find_driver(type)
+    cdef int failed
+    with nogil:
+        failed = fdl_enter(driver, ordinal, &scope, &failure)
+        if failed == 0:
+            failed = fdl_capture_of(driver, stream, &capture, &failure)
+            fdl_leave(&scope)
+    check(failed, &failure)
 
 
-def call_on(tuple device, tuple where, int64_t stream, function, dict keywords):
+def call_on(tuple device, bint required, function, dict keywords):
     """`function(**keywords)` with `device`, (type, number), current, if it has a driver. The
     previous device is restored afterwards, even if the function changed it.
 
-    BufferError instead if using `stream`, of device `where`, would break a graph capture, or the
-    device cannot be made current; -1: the function uses no stream, so neither matters.
+    If the device cannot be made current, BufferError if that is `required`.
     """
     cdef fdl_scope scope
     cdef fdl_failure failure
-    cdef int32_t type = device[0], ordinal = device[1], there = where[1]
+    cdef int32_t type = device[0], ordinal = device[1]
     if fastdl_find_device(type).host or not has_driver(type):
         return function(**keywords)
     cdef fdl_driver *driver = find_driver(type)
-    cdef fdl_driver *other = driver if stream == -1 else find_driver(where[0])
-    cdef int failed = 0
+    cdef int failed
     with nogil:
-        if stream != -1:
-            failed = check_capture(other, there, stream, &failure)
-        if failed == 0:
-            failed = fdl_enter(driver, ordinal, &scope, &failure)
-    if failed and stream == -1:
+        failed = fdl_enter(driver, ordinal, &scope, &failure)
+    if failed and not required:
         return function(**keywords)
     check(failed, &failure)
     try:

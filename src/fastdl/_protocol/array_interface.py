@@ -1,11 +1,10 @@
-"""`__array_interface__`, in both directions, and the code shared with
-`__cuda_array_interface__`."""
+"""Imports over `__array_interface__`, and the code shared with `__cuda_array_interface__`."""
 
 from operator import index
 
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU
-from fastdl._core.dtype import DType, of_typestr, typestr_of
+from fastdl._core.dtype import DType, of_typestr
 from fastdl._core.errors import refusal, type_name
 from fastdl._devices import driver
 
@@ -149,25 +148,3 @@ def import_array(x):
     except (TypeError, ValueError) as error:
         raise interface.malformed("data that holds the elements", data) from error
     return core.mark_copied(tensor) if copied else tensor
-
-
-def export_array(tensor) -> dict:
-    """The `__array_interface__` of host data, version 3."""
-    typestr = typestr_of(tensor.dtype)
-    if not tensor.device.is_host or typestr is None:
-        raise AttributeError(f"{core.describe(tensor)} has no __array_interface__: use DLPack")
-    driver.wait(tensor)
-    return {
-        "shape": tensor.shape,
-        "typestr": typestr,
-        "data": (tensor.data_ptr, tensor.readonly),
-        "strides": byte_strides(tensor),
-        "version": 3,
-    }
-
-
-def byte_strides(tensor) -> "tuple | None":
-    """None if the elements are row-major without gaps, which some readers require."""
-    if tensor.is_contiguous():
-        return None
-    return tuple(stride * tensor.itemsize for stride in tensor.strides)

@@ -44,32 +44,21 @@ CAPSULE, COPY, TABLE, PROTOCOL, REFUSED = "capsule", "copy", "table", "__dlpack_
 #: path: CAPSULE: it is a capsule. COPY: it is a Tensor, which fastdl copies. TABLE: through the
 #:     exchange table of its type. PROTOCOL: through its `__dlpack__`. REFUSED: not at all, since
 #:     its library would not order it.
-#: target, copy, stream: the arguments of from_dlpack. fastdl does what the exchange has not done.
-#: otherwise: the plan if the path refuses. None: for TABLE, `__dlpack__`, which is planned only
-#:     then, since that calls `__dlpack_device__`; for others, an error.
-#: order: for TABLE: ordered by the table for the work stream (1), for `stream` once the device of
-#:     the data is known (0), or by the caller (-1).
+#: target, copy: the arguments of from_dlpack. fastdl does what the exchange has not done.
+#: order: for TABLE: ordered by the table for the work stream (1), for `stream`, the argument of
+#:     from_dlpack (0), or by the caller (-1).
 #: producer, keywords: for PROTOCOL: the function, and its arguments. With `dl_device` or
 #:     `copy=True` its own library copies.
+#: otherwise: the plan if it does not copy to the host: from where the data is.
 #: source, where: the device of the data, and that on which it is requested. None if
 #:     `__dlpack_device__` refused.
 #: ready_on: the number of the stream that waits, and on which the result is ready; -1: the caller
 #:     orders; None: nothing is ordered.
+#:
+#: If a table refuses, `__dlpack__` follows, which is planned only then.
 Plan = namedtuple(
     "Plan",
-    [
-        "path",
-        "target",
-        "copy",
-        "stream",
-        "otherwise",
-        "order",
-        "producer",
-        "keywords",
-        "source",
-        "where",
-        "ready_on",
-    ],
+    "path target copy order stream producer keywords otherwise source where ready_on",
     defaults=[None, None, None, None, None, None, None, None, None, None],
 )
 
@@ -87,17 +76,51 @@ def plan(x, target, copy, stream):
         return Plan(CAPSULE, target, copy)
     ours = isinstance(x, core.Tensor)
     if ours and (copy or not satisfies(x.device, target)):
-        return Plan(COPY, target, copy, stream)
+        consumer_stream(stream, x.device if target is None else target)  # ValueError: not its own
+        return Plan(COPY, target, copy)
     is_plain = target is None and stream is None
     if exchange.facts_of(type(x)) & exchange.TYPE_PROTOCOL or (ours and not is_plain):
         return plan_protocol(x, target, copy, stream)  # a Tensor's table orders for the work stream
     # A table never copies, so it serves copy=False as well.
-    return PLAIN[copy] if is_plain else plan_table(target, copy, stream)
+    return PLAIN[copy] if is_plain and not copy else plan_table(x, target, copy, stream)
 
 
-def plan_table(target, copy, stream, otherwise=None):
-    """The same through an exchange table, for a device or a stream."""
-    return Plan(TABLE, target, copy, stream, otherwise, order=-1 if stream == -1 else 0)
+def plan_table(x, target, copy, stream):
+    """The same for a type with an exchange table. `__dlpack__` is preferable where its library may
+    copy better than fastdl, and where no driver is there to order what the table gives."""
+    source = device_in_table(x)
+    if source is not None and not (source.is_host and satisfies(source, target)):
+        has_driver = driver.has_driver(source.type)
+        copies = copy or not satisfies(source, target)
+        orders = has_driver or consumer_stream(stream, source) in (None, -1)
+        if has_dlpack_method(x) and (copies or not orders):
+            over_protocol = plan_protocol(x, target, copy, stream, source)
+            if over_protocol.path != REFUSED or not has_driver:
+                return over_protocol
+    if stream is None:
+        return PLAIN[copy] if target is None else Plan(TABLE, target, copy, 1)
+    if target is not None:
+        consumer_stream(stream, target)  # ValueError: not its own
+    return Plan(TABLE, target, copy, -1 if stream == -1 else 0, stream)
+
+
+HOST = CPU.__dlpack_device__()
+
+
+def device_in_table(x):
+    """The device of `x`, whose type has an exchange table; None: only the result of that tells."""
+    found = exchange.where(x)
+    if found is not None:
+        return CPU if found == HOST else normalised(*found)
+    try:
+        return announced_device(x)
+    except Exception:
+        return None
+
+
+def may_share(source, where) -> bool:
+    """Whether a producer might answer a request for data on `where` with its memory on `source`."""
+    return source == where or DeviceType.CUDA_MANAGED in (source.type, where.type)
 
 
 def plan_protocol(x, target=None, copy=None, stream=None, source=None):
@@ -114,7 +137,7 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
             source = announced_device(x)
         except Exception:
             if exchange.has_native_table(x):  # which refused
-                return Plan(PROTOCOL, target, copy, stream, producer=producer, keywords=keywords)
+                return Plan(PROTOCOL, target, copy, producer=producer, keywords=keywords)
             raise
     facts = exchange.facts_of(type(x))
     where = source
@@ -127,22 +150,19 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
             )
         where = target
         keywords["dl_device"] = target.__dlpack_device__()
-    if copy is False or (copy and not where.is_host and not elsewhere):
+    if copy is False or (copy and not where.is_host and may_share(source, where)):
         keywords["copy"] = copy  # fastdl makes host copies itself, reliably; a move is a copy
 
     ready_on = consumer_stream(stream, where)
-    has_table = not facts & exchange.TYPE_PROTOCOL
-    theirs = None if elsewhere and stream != -1 else stream  # it may belong to the target device
     if facts & exchange.TYPE_UNORDERED and ready_on is not None and ready_on != -1:
-        refused = Plan(REFUSED)
-        return plan_table(None, None, theirs, refused) if has_table else refused
+        return Plan(REFUSED)
     otherwise = None
-    if elsewhere or keywords.get("copy"):
-        # If the object's own library cannot do that, fastdl may, to the host.
-        if has_table:
-            otherwise = plan_table(None, None, theirs)
-        else:
+    if elsewhere and where == CPU:  # the stream is of another device, but may be -1
+        theirs = -1 if stream == -1 else None
+        if facts & exchange.TYPE_PROTOCOL:
             otherwise = plan_protocol(x, None, None, theirs, source)
+        else:
+            otherwise = Plan(TABLE, order=theirs or 1)
     # Otherwise it would pass -1 to the driver.
     waits = ready_on == -1 and facts & exchange.TYPE_STREAM_NONE_SYNCS
     if ready_on is not None and not waits and not (stream is None and source.is_host):
@@ -150,7 +170,8 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
     if isinstance(x, core.Tensor):
         ready_on = None  # it synchronises itself
     return Plan(
-        PROTOCOL, target, copy, stream, otherwise, None, producer, keywords, source, where, ready_on
+        *(PROTOCOL, target, copy, None, None, producer, keywords, otherwise),
+        *(source, where, ready_on),
     )
 
 
@@ -165,7 +186,7 @@ def carry_out(x, plan):
 def acquire(x, plan):
     """The tensor of `x` by the path of `plan` or, if that refuses, of the plan that follows it."""
     if plan.path == TABLE:
-        return accept_from_table(x, plan, exchange.acquire(x, order=plan.order))
+        return acquire_from_table(x, plan)
     if plan.path == PROTOCOL:
         return acquire_from_producer(x, plan)
     if plan.path == CAPSULE:
@@ -179,27 +200,17 @@ def acquire(x, plan):
     )
 
 
-def accept_from_table(x, plan, tensor):
-    """`tensor`, the result of the exchange table of `x`, ready on the stream of `plan`.
-
-    The next plan is followed if the table refused (None), or if `__dlpack__` is preferable: the
-    library may copy better than fastdl, and orders without a driver.
-    """
-    if tensor is not None:
-        device = tensor.device
-        elsewhere = not satisfies(device, plan.target)
-        copies = elsewhere or (plan.copy and not device.is_host)
-        if not (copies and has_dlpack_method(x)):
-            if plan.order:
-                return tensor
-            stream = None if elsewhere else plan.stream  # it belongs to the target device
-            ready_on = consumer_stream(stream, device)
-            if ready_on is None or ready_on == -1:
-                return tensor
-            if driver.has_driver(device.type) or not has_dlpack_method(x):
-                driver.ready_for(tensor, ready_on)
-                return tensor
-    return acquire(x, plan.otherwise or plan_protocol(x, plan.target, plan.copy, plan.stream))
+def acquire_from_table(x, plan):
+    """The tensor from the exchange table of `x`, ready on the stream of `plan`."""
+    tensor = exchange.acquire(x, order=plan.order)
+    if tensor is None:  # it refused
+        return acquire(x, plan_protocol(x, plan.target, plan.copy, plan.stream))
+    if plan.order == 0:
+        is_there = satisfies(tensor.device, plan.target)  # else the stream is of the target device
+        ready_on = consumer_stream(plan.stream if is_there else None, tensor.device)
+        if ready_on is not None and ready_on != -1:
+            driver.ready_for(tensor, ready_on)
+    return tensor
 
 
 def acquire_from_producer(x, plan):
@@ -211,19 +222,20 @@ def acquire_from_producer(x, plan):
         capsule = plan.producer(**plan.keywords)  # a local, so that it outlives an exception
         return core.import_capsule(capsule, producer=x)
     facts, where, ready_on = exchange.facts_of(type(x)), plan.where, plan.ready_on
+    if ready_on is not None and ready_on != -1:
+        driver.check_stream(where.type, where.id, ready_on)
     capsule = None
     try:
         capsule, passed = negotiate(x, plan)
-        moves = where != plan.source and not where.is_host
-        is_copy = passed.get("copy") or moves  # and then it is not immutable, whatever x is
-        tensor = core.import_capsule(
+        is_copy = passed.get("copy") or not (where.is_host or may_share(plan.source, where))
+        tensor = core.import_capsule(  # a copy is not immutable, whatever x is
             capsule, facts=0 if is_copy else facts, producer=x, unordered=False
         )
         if tensor.device != where:
             check_delivery(x, where.__dlpack_device__(), tensor)
     except (BufferError, RuntimeError, AssertionError, ValueError) as error:
         # Other types are raised by torch, JAX, and NumPy before 2.3.
-        if plan.otherwise is None:
+        if plan.where == plan.source and not plan.keywords.get("copy"):
             raise
         obstacle = copy_obstacle(plan.source, where)
         if obstacle is None:
@@ -239,35 +251,40 @@ def acquire_from_producer(x, plan):
             driver.ready_on(tensor, ready_on, ready_on)
         else:
             driver.ready_on_other_device(tensor, where.id, ready_on)
-    if is_copy and not tensor.is_copied:
+    if not (where.is_host or tensor.is_copied) and (plan.copy or where != plan.source):
         confirm_copy(x, plan, tensor, passed)
     if facts & exchange.TYPE_ASK_VALUES:
         core.check_values(x, tensor, facts)
     if facts & exchange.TYPE_KEEP:
         core.keep_alive(tensor, x)
     if plan.copy is False and "copy" not in passed:  # it was dropped
-        again = plan._replace(keywords=passed, copy=None)
-        mark_unless_shared(tensor, lambda: acquire_from_producer(x, again))
+        mark_unless_shared(tensor, lambda: in_place(x, plan, passed))
     return tensor
 
 
+def in_place(x, plan, passed):
+    """The tensor of `x` once more, where its data is."""
+    if plan.where != plan.source:
+        return acquire_from_producer(x, plan_protocol(x, stream=-1, source=plan.source))
+    keywords = {name: value for name, value in passed.items() if name != "copy"}
+    return acquire_from_producer(x, plan._replace(keywords=keywords, copy=None))
+
+
 def confirm_copy(x, plan, tensor, passed) -> None:
-    """Marks `tensor` as a copy, whose producer moved it or took copy=True, and did not mark it.
-    BufferError if it shares the memory of `x`."""
-    is_shared = False
-    if plan.where == plan.source and tensor.size:
-        keywords = {name: value for name, value in passed.items() if name != "copy"}
-        try:
-            again = acquire_from_producer(x, plan._replace(keywords=keywords, copy=None))
-            is_shared = again.data_ptr == tensor.data_ptr
-        except Exception:  # it exports nothing but copies
-            pass
-    if is_shared:
+    """Marks `tensor` as a copy, whose producer moved it or took copy=True, and did not mark it;
+    unless it shares the memory of `x`: BufferError if copy=True."""
+    is_shared = may_share(plan.source, plan.where) and tensor.size != 0
+    try:
+        is_shared = is_shared and in_place(x, plan, passed).data_ptr == tensor.data_ptr
+    except Exception:  # it exports nothing but copies
+        is_shared = False
+    if not is_shared:
+        core.mark_copied(tensor)
+    elif plan.copy:
         raise BufferError(
             f"{type_name(x)!r} shared its memory on {plan.where} in spite of copy=True, and fastdl "
             f"copies to the host only: copy it with its own library"
         )
-    core.mark_copied(tensor)
 
 
 def ensure_placement(tensor, plan):
@@ -290,19 +307,17 @@ def ensure_placement(tensor, plan):
         )
     if target is None or satisfies(tensor.device, target):
         target = CPU if tensor.device.is_host else tensor.device
-    number = None if plan.stream is None else consumer_stream(plan.stream, target)
-    return make_copy(tensor, target, number)
+    return make_copy(tensor, target)
 
 
 def place(tensor, target, copy, stream):
     """Applies the keywords of from_dlpack to `tensor`, which was imported without DLPack and is not
     shared yet. `target`: a Device or None."""
     path = COPY if copy and tensor.readonly else PROTOCOL  # a requested copy is writable
-    placed = ensure_placement(tensor, Plan(path, target, copy, stream))
-    if placed is tensor and stream is not None:
-        number = consumer_stream(stream, tensor.device)
-        if number is not None and number != -1:
-            driver.order(tensor, number)
+    placed = ensure_placement(tensor, Plan(path, target, copy))
+    number = None if stream is None else consumer_stream(stream, placed.device)
+    if placed is tensor and number is not None and number != -1:
+        driver.order(tensor, number)
     return placed
 
 
@@ -313,13 +328,6 @@ def acquire_over_protocol(x, announced=None):
     """from_dlpack(x) without the table of its type, or after it refused. `announced`: what
     `__dlpack_device__` returned, if it was called already."""
     return acquire(x, plan_protocol(x, source=announced and normalised(*announced)))
-
-
-def finish_table_import(x, tensor, device, stream):
-    """from_dlpack(x, device=device, stream=stream), after the table of `x` returned `tensor`, not
-    ordered yet; None if it refused."""
-    plan = Plan(TABLE, None if device is None else Device(device), None, stream, order=0)
-    return ensure_placement(accept_from_table(x, plan, tensor), plan)
 
 
 # ---- calling a producer ---------------------------------------------------------------------
@@ -399,8 +407,7 @@ def negotiate(x, plan):
     """Calls `__dlpack__` of `x` with as many of the keywords of `plan` as it accepts, and returns
     its capsule, and the accepted keywords.
 
-    The device is current during the call: some producers record on the current one. They make
-    `ready_on` wait, so fastdl first checks that this does not break a graph capture.
+    The device is current during the call: some producers record on the current one.
 
     Three generations are in use: only `stream`; `version`, with `__dlpack_info__`; and
     `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is dropped if the
@@ -408,15 +415,13 @@ def negotiate(x, plan):
     this very call, or of the call to another `__dlpack__` that they were forwarded to. Such an
     error holds only for this object, not for its type.
     """
-    where, source = plan.where, plan.source
-    current = (where if source.is_host else source).__dlpack_device__()
-    there = where.__dlpack_device__()
-    stream = -1 if plan.ready_on is None else plan.ready_on
+    current = (plan.where if plan.source.is_host else plan.source).__dlpack_device__()
+    orders = plan.ready_on is not None and plan.ready_on != -1
     passed = dict(plan.keywords)
     drop_unsupported_keywords(x, passed, exchange.refused_by(type(x)))
     while True:
         try:
-            capsule = driver.call_on(current, there, stream, plan.producer, passed)
+            capsule = driver.call_on(current, orders, plan.producer, passed)
         except TypeError as error:
             refused = exchange.refusal(error, passed, frames=2)
             if not refused:

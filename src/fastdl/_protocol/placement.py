@@ -57,17 +57,11 @@ def make_copy(tensor, target: Device, stream: int | None = None):
     obstacle = copy_obstacle(here, target)
     if obstacle is not None:
         raise BufferError(f"{core.describe(tensor)} cannot be copied to {target}: {obstacle}")
+    validate_stream(stream, here)
     if here.is_host:
         return core.copy_host(tensor)
     copy = driver.to_host(tensor, -1 if stream is None else stream)
     return copy if copy.is_contiguous() else core.copy_host(copy)
-
-
-def _dtype(x) -> DType | None:
-    try:
-        return DType(x)
-    except (TypeError, ValueError):
-        return None
 
 
 def _target(device) -> Device:
@@ -75,10 +69,13 @@ def _target(device) -> Device:
     `to`."""
     try:
         return Device(device)
-    except (TypeError, ValueError):
-        dtype = None if isinstance(device, tuple) else _dtype(device)
-        if dtype is None:
+    except (TypeError, ValueError) as error:
+        if isinstance(device, tuple):
             raise
+        try:
+            dtype = DType(device)
+        except (TypeError, ValueError):
+            raise error from None
     raise TypeError(
         f"expected a device such as 'cpu' or 'cuda:0', got the dtype {dtype}: fastdl moves tensors "
         f"and converts no values; do that in the tensor's own library, or on the host with "
@@ -89,10 +86,9 @@ def _target(device) -> Device:
 def to_device(tensor, device, *, copy=None, stream=None):
     """`tensor` on `device`, for those methods of Tensor that copy."""
     target, here = _target(device), tensor.device
-    streams = here if target == CPU or (target.is_host and not here.is_host) else target
-    number = validate_stream(stream_number(stream, streams), streams)
-    if not satisfies(here, target) or copy:
+    number = stream_number(stream, here)
+    if copy or not satisfies(here, target):
         return make_copy(tensor, target, number)
-    if number is not None and number != -1:
+    if validate_stream(number, here) is not None and number != -1:
         driver.order(tensor, number)
     return tensor

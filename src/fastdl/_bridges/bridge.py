@@ -1,0 +1,5 @@
+"""A placeholder for the compiled module: see fastdl/_library.py."""
+
+from fastdl._library import load
+
+load(__name__)
