@@ -1,7 +1,7 @@
 """Copies from devices to the host, on simulated drivers.
 
-The bytes are compared with NumPy's, once everything queued has run in a random legal order; the
-checker reports whatever had no order.
+The bytes are compared with NumPy's, once everything queued has run; the checker reports whatever
+had no order.
 """
 
 import gc

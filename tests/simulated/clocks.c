@@ -1,4 +1,4 @@
-/* The first engine: vector clocks. Components are streams and host threads; the clock of each says
+/* Vector clocks. Components are streams and host threads; the clock of each says
  * how much of every other has certainly happened before what it does next. An access to bytes is
  * compared with all earlier accesses to them: if one of the two writes and neither knows the other,
  * they have no order, and that is reported whether or not any byte came out wrong. */
@@ -65,9 +65,14 @@ static uint32_t tick(Clock *clock, uint32_t component)
     return ++clock->at[component];
 }
 
+bool clocks_know(const Clock *clock, uint32_t component, uint32_t value)
+{
+    return component < clock->length && clock->at[component] >= value;
+}
+
 static bool knows(const Clock *clock, const Note *note)
 {
-    return note->component < clock->length && clock->at[note->component] >= note->clock;
+    return clocks_know(clock, note->component, note->clock);
 }
 
 static void assign(Clock *clock, const Clock *other)
@@ -212,12 +217,12 @@ static void touch(const Op *op, Note *note, const Range *range, const Clock *clo
     }
 }
 
-static void access_all(const Op *op, uint32_t component, Clock *clock)
+static void access_all(Op *op, uint32_t component, Clock *clock)
 {
     Note *note = must_have(calloc(1, sizeof(Note)));
     memcpy(note->who, op->who, sizeof note->who);
-    note->component = component;
-    note->clock = tick(clock, component);
+    note->component = op->component = component;
+    note->clock = op->clock = tick(clock, component);
     note->next = notes;
     notes = note;
     for (size_t i = 0; i < op->count; i++)
@@ -248,13 +253,13 @@ void clocks_thread(Thread *thread)
             join(&thread->clock, &other->clock);
 }
 
-void clocks_submit(Thread *self, Stream *stream, const Op *op)
+void clocks_submit(Thread *self, Stream *stream, Op *op)
 {
     arrive(self, stream);
     access_all(op, stream->component, &stream->clock);
 }
 
-void clocks_host(Thread *self, const Op *op)
+void clocks_host(Thread *self, Op *op)
 {
     access_all(op, self->component, &self->clock);
 }

@@ -222,7 +222,7 @@ static void settings_reset(void)
 
 static void forget(void)
 {
-    graph_reset(false);
+    work_reset();
     clocks_reset(false);
     text_clear(&violations);
     text_clear(&calls);
@@ -241,7 +241,6 @@ void simulation_reset(void)
     memory_reset();
     capture_reset();
     clocks_reset(true);
-    graph_reset(true);
     objects_reset();
 }
 
@@ -276,7 +275,7 @@ EXPORT void fk_reset(void)
 EXPORT void fk_forget(void)
 {
     lock();
-    graph_run();
+    work_run();
     forget();
     settings.deinitialized = false;
     unlock();
@@ -377,12 +376,12 @@ EXPORT int fk_context_depth(void)
     return depth;
 }
 
-/* All that is queued, in an order that only the graph restrains. */
+/* All that is queued. */
 EXPORT void fk_run(void)
 {
     lock();
     if (!thread_self()->in_callback)
-        graph_run();
+        work_run();
     unlock();
 }
 
@@ -459,7 +458,6 @@ EXPORT void fk_publish(void)
 {
     lock();
     clocks_publish(thread_self());
-    graph_publish(thread_self());
     unlock();
 }
 
@@ -467,7 +465,6 @@ EXPORT void fk_acquire(void)
 {
     lock();
     clocks_acquire(thread_self());
-    graph_acquire(thread_self());
     unlock();
 }
 

@@ -78,7 +78,6 @@ int memory_allocate(Thread *self, int device, Kind kind, size_t size, uintptr_t 
     allocation->live = true;
     live++;
     clocks_allocated(self, allocation);
-    graph_allocated(self, allocation);
     Op *op = op_new("allocation");
     op->is_block = true;
     op_touch(op, allocation->start, size, true, FRESH);
@@ -117,7 +116,6 @@ int memory_free(Thread *self, uintptr_t address, bool host_call)
     op_touch(op, allocation->start, allocation->size, true, GONE);
     work_host(self, op);
     clocks_freed(self, allocation);
-    graph_freed(self, allocation);
     allocation->live = false;
     live--;
     Allocation **list = &free_lists[allocation->device][allocation->kind];

@@ -362,7 +362,6 @@ void objects_reset(void)
     for (Thread *thread = threads; thread != NULL; thread = thread->next) {
         clocks_free(&thread->clock);
         thread->depth = thread->device = thread->mode = 0;
-        thread->tail = 0;
         thread->component = clocks_component();
     }
 }

@@ -1,18 +1,14 @@
 /* A driver without a device: what its parts know of each other.
  *
- * One set of sources builds libcuda.so.1 and libamdhip64.so.6. Device memory is host memory, work
- * is queued and runs as late as the semantics allow, and two engines watch it that share nothing
- * but this header:
+ * One set of sources builds libcuda.so.1 and libamdhip64.so.6. Device memory is host memory, and
+ * work is queued and runs on real bytes as late as the semantics allow.
  *
- *   clocks.c   a vector clock for each stream and host thread. It says which two accesses to the
- *              same bytes have no order, whatever happened to the bytes.
- *   graph.c    the dependency graph of what is queued, built from the semantics a second time. It
- *              runs the work on real bytes, in any order that the graph allows.
- *
+ *   clocks.c   a vector clock for each stream and host thread. It says what comes before what, and
+ *              so which two accesses to the same bytes have no order, whatever became of the bytes
  *   objects.c  threads, contexts, streams, events; handles and their reuse
  *   memory.c   allocations, and what a pointer is
  *   capture.c  stream capture: who joins, who is refused, who breaks it
- *   work.c     every action, told to capture.c, clocks.c and graph.c in turn
+ *   work.c     every action, told to capture.c and clocks.c in turn; what is queued, and its end
  *   control.c  the fk_* functions of the tests; what each driver call begins and ends with
  *   driver.c   the drivers' symbols, thin, where CUDA and HIP differ in names alone
  *   cuda.c, cuda_memory.c, cuda_contexts.c, hip.c   those that only one of them has
@@ -95,15 +91,12 @@ void text_clear(Text *text);
 /* Memory for the simulation itself; without it the process ends. */
 void *must_have(void *memory);
 
-/* ---------------------------------------------------------------------- what the engines keep */
+/* ------------------------------------------------------------------------------------- clocks */
 
 typedef struct {
     uint32_t *at; /* by component: how much of it is known to have happened */
     size_t length;
 } Clock;
-
-/* A node of graph.c; 0 is one that has run. */
-typedef uint64_t NodeId;
 
 /* ------------------------------------------------------------------------------------ objects */
 
@@ -126,7 +119,6 @@ struct Thread {
     const char *last_failed;
     uint32_t component;
     Clock clock;
-    NodeId tail;
     Thread *next;
 };
 
@@ -153,7 +145,6 @@ struct Stream {
     unsigned seen[CAPTURE_STREAMS]; /* of each member's captured work, what its next op follows */
     uint32_t component;
     Clock clock;
-    NodeId tail;
     Stream *next;
 };
 
@@ -165,7 +156,6 @@ struct Event {
     unsigned seen[CAPTURE_STREAMS];
     Slot *slot;
     Clock clock;
-    NodeId node;
 };
 
 void objects_reset(void);
@@ -207,8 +197,7 @@ struct Allocation {
     Kind kind;
     int device;
     bool live;
-    Clock freed;       /* clocks.c: when it was last given back */
-    NodeId freed_node; /* graph.c: likewise */
+    Clock freed; /* when it was last given back */
     Allocation *next, *next_free;
 };
 
@@ -246,6 +235,9 @@ struct Op {
     Box box;
     void (*function)(void *);
     void *data;
+    uint32_t component, clock; /* what a clock must have for the operation to come before */
+    bool wanted;               /* by who waits for it now */
+    Op *next;                  /* in the order of submission */
 };
 
 Op *op_new(const char *name);
@@ -262,6 +254,8 @@ int work_sync_stream(Thread *self, Stream *stream);
 int work_sync_event(Thread *self, Event *event);
 int work_sync_context(Thread *self, Context *context);
 int work_query_event(Thread *self, Event *event);
+void work_reset(void); /* forgets what is queued */
+void work_run(void);   /* all of it */
 
 /* ------------------------------------------------------------------------------------- capture */
 
@@ -293,13 +287,13 @@ int capture_unsafe(Thread *self);  /* calls that a capture may forbid to a threa
 void capture_invalidate_all(void); /* what HIP does in places */
 bool capture_any(void);
 
-/* ----------------------------------------------------------------------------- the two engines */
+/* ------------------------------------------------------------------------------------- clocks */
 
 void clocks_reset(bool all); /* or only what was accessed and found */
 uint32_t clocks_component(void);
 void clocks_thread(Thread *thread); /* a thread that was not seen before */
-void clocks_submit(Thread *self, Stream *stream, const Op *op);
-void clocks_host(Thread *self, const Op *op);
+void clocks_submit(Thread *self, Stream *stream, Op *op);
+void clocks_host(Thread *self, Op *op);
 void clocks_record(Thread *self, Event *event, Stream *stream);
 void clocks_wait(Thread *self, Stream *stream, const Event *event);
 void clocks_sync_stream(Thread *self, const Stream *stream);
@@ -308,22 +302,9 @@ void clocks_freed(const Thread *self, Allocation *allocation);
 void clocks_allocated(Thread *self, const Allocation *allocation);
 void clocks_publish(const Thread *self);
 void clocks_acquire(Thread *self);
+bool clocks_know(const Clock *clock, uint32_t component, uint32_t value);
 void clocks_free(Clock *clock);
 const Text *clocks_report(void);
-
-void graph_reset(bool all);                              /* or only what is queued */
-void graph_submit(Thread *self, Stream *stream, Op *op); /* owns `op` */
-void graph_host(Op *op);                                 /* likewise */
-void graph_record(Thread *self, Event *event, Stream *stream);
-void graph_wait(Thread *self, Stream *stream, const Event *event);
-void graph_sync_stream(const Stream *stream);
-void graph_sync_event(const Event *event);
-void graph_freed(const Thread *self, Allocation *allocation);
-void graph_allocated(Thread *self, const Allocation *allocation);
-void graph_publish(const Thread *self);
-void graph_acquire(Thread *self);
-bool graph_pending(NodeId id);
-void graph_run(void); /* all of it */
 
 /* ------------------------------------------------------------------------------------- control */
 

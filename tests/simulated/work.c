@@ -1,12 +1,19 @@
-/* Every action of the program: first whether a capture has a say in it, then each of the two
- * engines, which decide for themselves what it means. */
+/* Every action of the program: first whether a capture has a say in it, then what it means to the
+ * clocks. What is queued stays so until the host waits for something that comes after it: of two
+ * operations without an order, the one that nobody waits for comes late. */
 #include "simulated.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static unsigned op_serial;
+static Op *queued, **queue_end = &queued; /* in the order of submission, which breaks none */
+
+enum {
+    BLOCK_FILL = 1 << 20 /* as much of a fresh or freed allocation is overwritten */
+};
 
 Op *op_new(const char *name)
 {
@@ -80,6 +87,100 @@ static int check(Thread *self, const Op *op, bool device, bool host)
     return code;
 }
 
+/* ------------------------------------------------------------------------------------- running */
+
+static void write_range(const Op *op, const Range *range)
+{
+    bool most = op->is_block && range->length > BLOCK_FILL;
+    if (range->payload < 256)
+        memset((void *)range->start, range->payload, most ? BLOCK_FILL : range->length);
+}
+
+static void copy_box(const Box *box)
+{
+    for (size_t y = 0; y < box->height; y++)
+        memmove((void *)(box->to + y * box->to_pitch),
+                (const void *)(box->from + y * box->from_pitch), box->width);
+}
+
+static void *call_function(void *data)
+{
+    const Op *op = data;
+    lock();
+    thread_self()->in_callback = true;
+    unlock();
+    op->function(op->data);
+    return NULL;
+}
+
+/* On a thread of its own, as real drivers do, which therefore has no state of Python's and no
+ * current context. The function may wait for other threads, which may call the driver: the lock is
+ * given up, and no other thread runs work meanwhile. */
+static void run_function(const Op *op)
+{
+    pthread_t thread;
+    executor_leave();
+    if (pthread_create(&thread, NULL, call_function, (void *)(uintptr_t)op) != 0)
+        abort();
+    pthread_join(thread, NULL);
+    executor_return();
+}
+
+static void execute(const Op *op)
+{
+    if (op->function != NULL)
+        run_function(op);
+    if (op->is_copy)
+        copy_box(&op->box);
+    for (size_t i = 0; i < op->count && !op->is_copy; i++)
+        if (op->ranges[i].write)
+            write_range(op, &op->ranges[i]);
+}
+
+static bool comes_before(const Op *op, const Clock *clock)
+{
+    return clocks_know(clock, op->component, op->clock);
+}
+
+static void dequeue(Op **at)
+{
+    Op *op = *at;
+    *at = op->next;
+    if (queue_end == &op->next)
+        queue_end = at;
+    op_free(op);
+}
+
+/* What comes before `until`, or all if it is NULL; no more, though more is queued meanwhile. */
+static void run(const Clock *until)
+{
+    executor_free();
+    for (Op *op = queued; op != NULL; op = op->next)
+        op->wanted = until == NULL || comes_before(op, until);
+    for (Op **at = &queued; *at != NULL;) {
+        Op *op = *at;
+        if (op->wanted) {
+            execute(op);
+            dequeue(at);
+        } else {
+            at = &op->next;
+        }
+    }
+}
+
+void work_run(void)
+{
+    run(NULL);
+}
+
+void work_reset(void)
+{
+    while (queued != NULL)
+        dequeue(&queued);
+}
+
+/* ------------------------------------------------------------------------------------- actions */
+
 int work_submit(Thread *self, Stream *stream, Op *op)
 {
     bool captured;
@@ -92,7 +193,8 @@ int work_submit(Thread *self, Stream *stream, Op *op)
         return code;
     }
     clocks_submit(self, stream, op);
-    graph_submit(self, stream, op);
+    *queue_end = op;
+    queue_end = &op->next;
     return SUCCESS;
 }
 
@@ -105,7 +207,8 @@ int work_host(Thread *self, Op *op)
         return code;
     }
     clocks_host(self, op);
-    graph_host(op);
+    execute(op); /* the host does not wait for the simulation */
+    op_free(op);
     return SUCCESS;
 }
 
@@ -145,7 +248,6 @@ int work_record(Thread *self, Event *event, Stream *stream)
     if (captured)
         return SUCCESS;
     clocks_record(self, event, stream);
-    graph_record(self, event, stream);
     return SUCCESS;
 }
 
@@ -156,7 +258,6 @@ int work_wait(Thread *self, Stream *stream, Event *event)
     if (code != SUCCESS || captured || !event->recorded)
         return code;
     clocks_wait(self, stream, event);
-    graph_wait(self, stream, event);
     return SUCCESS;
 }
 
@@ -166,7 +267,7 @@ int work_sync_stream(Thread *self, Stream *stream)
     if (code != SUCCESS)
         return code;
     clocks_sync_stream(self, stream);
-    graph_sync_stream(stream);
+    run(&stream->clock);
     return SUCCESS;
 }
 
@@ -176,7 +277,7 @@ int work_sync_event(Thread *self, Event *event)
     if (code != SUCCESS || !event->recorded)
         return code;
     clocks_sync_event(self, event);
-    graph_sync_event(event);
+    run(&event->clock);
     return SUCCESS;
 }
 
@@ -185,7 +286,7 @@ int work_sync_context(Thread *self, Context *context)
     int code = capture_sync_context(context);
     for (Stream *s = context->streams; s != NULL && code == SUCCESS; s = s->next) {
         clocks_sync_stream(self, s);
-        graph_sync_stream(s);
+        run(&s->clock);
     }
     return code;
 }
@@ -195,8 +296,9 @@ int work_query_event(Thread *self, Event *event)
     int code = capture_sync_event(self, event);
     if (code != SUCCESS || !event->recorded)
         return code;
-    if (graph_pending(event->node))
-        return NOT_READY;
+    for (const Op *op = queued; op != NULL; op = op->next)
+        if (comes_before(op, &event->clock))
+            return NOT_READY;
     clocks_sync_event(self, event);
     return SUCCESS;
 }

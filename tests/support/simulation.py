@@ -22,7 +22,7 @@ from functools import cache
 from tests.support import build
 
 SOURCES = build.ROOT / "tests" / "simulated"
-_COMMON = "driver objects memory capture clocks graph work control".split()
+_COMMON = "driver objects memory capture clocks work control".split()
 _PARTS = {"cuda": ["cuda", "cuda_memory", "cuda_contexts"], "hip": ["hip"]}
 _NAMES = {"cuda": "libcuda.so.1", "hip": "libamdhip64.so.6"}
 _WARNINGS = ["-Wconversion", "-Wshadow", "-pedantic"]
@@ -314,7 +314,7 @@ class Simulation(Calls):
         ctypes.memmove(pointer, content, len(content))
 
     def run(self):
-        """Runs all that is queued, in an order that the dependencies allow."""
+        """Runs all that is queued, in the order in which it was queued."""
         self.driver.fk_run()
 
     @contextmanager
