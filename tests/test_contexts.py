@@ -1,11 +1,10 @@
 """Contexts beside the primary one of a device, and primary contexts that were reset.
 
-The default streams belong to the context that is current: whoever makes a green context current, or
-one of its own, means the streams of that one by 0, 1 and 2. An event is of one context, too.
+The default streams belong to the context that is current: whoever makes one of its own current, or
+a green one, means the streams of that one by 0, 1 and 2. An event is of one context, too.
 """
 
 import ctypes
-from contextlib import contextmanager
 
 import pytest
 
@@ -29,17 +28,11 @@ from tests.support.frameworks import (
 from tests.support.simulation import read, write
 
 
-@pytest.fixture(params=["own", "green"])
-def other(request, cuda):
+@pytest.fixture
+def other(cuda):
     """`other()`: a context of device 0 that is not its primary one is current. `Here`: an array
     whose library works there."""
-
-    @contextmanager
-    def current():
-        with cuda.context(0, green=request.param == "green") as context:
-            yield context
-
-    return current
+    return lambda: cuda.context(0)
 
 
 class Here(Array):

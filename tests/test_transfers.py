@@ -418,8 +418,9 @@ OF_DEVICES = [
 @pytest.mark.parametrize(("memory", "said", "works"), OF_DEVICES)
 @pytest.mark.parametrize("managed_type", [1, 2])
 def test_what_a_tensor_says_of_its_memory(memory, said, works, managed_type):
-    with machine("cuda", managed_type=managed_type) as cuda:
-        check_claim(cuda, memory, said, works)
+    pooled = memory == "managed pool"
+    with machine("cuda", managed_type=managed_type, managed_pool=pooled) as cuda:
+        check_claim(cuda, memory.removesuffix(" pool"), said, works)
 
 
 def check_claim(cuda, memory, said, works):

@@ -26,18 +26,6 @@ int capture_live(void)
     return count;
 }
 
-bool capture_any(void)
-{
-    return capture_live() > 0;
-}
-
-void capture_invalidate_all(void)
-{
-    for (Capture *capture = captures; capture != NULL; capture = capture->next)
-        if (!capture->ended)
-            capture->invalid = true;
-}
-
 /* The legacy stream is unusable while a blocking stream of its context captures. Whoever uses it
  * all the same breaks those captures; asking whether it captures does not. */
 static int legacy_conflict(const Stream *stream, bool breaks)
@@ -69,7 +57,7 @@ int capture_begin(Thread *self, Stream *stream, int mode)
 {
     if (mode < MODE_GLOBAL || mode > MODE_RELAXED)
         return INVALID_VALUE;
-    if (stream->is_legacy && !stream->context->green)
+    if (stream->is_legacy)
         return CAPTURE_UNSUPPORTED;
     if (stream->capture != NULL)
         return ILLEGAL_STATE;

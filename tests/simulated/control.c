@@ -115,7 +115,9 @@ static Symbol *symbol_named(const char *name)
     return made;
 }
 
-bool holds_gil(void)
+/* Whether the calling thread keeps all others from Python, which no call of a driver may: it can
+ * wait for a lock that the driver holds while it runs a callback, and the callback for Python. */
+static bool holds_gil(void)
 {
     int (*check)(void) = NULL;
     void *(*state)(void) = NULL; /* NULL after the end of Python, when `check` may say yes */
@@ -124,10 +126,19 @@ bool holds_gil(void)
     return check != NULL && state() != NULL && check();
 }
 
-void gil_violation(const char *name)
+static void gil_violation(const char *name) /* with the lock held */
 {
     text_add(&gil_violations, "thread %d calls %s with the GIL held\n", thread_self()->serial,
              name);
+}
+
+void check_gil(const char *name)
+{
+    if (!holds_gil())
+        return;
+    lock();
+    gil_violation(name);
+    unlock();
 }
 
 enum {
@@ -292,6 +303,8 @@ EXPORT int fk_set(const char *name, long long value)
         settings.version = (int)value;
     else if (strcmp(name, "managed_type") == 0)
         settings.managed_type = (int)value;
+    else if (strcmp(name, "managed_pool") == 0)
+        settings.managed_pool = value != 0;
     else if (strcmp(name, "locked_callbacks") == 0)
         settings.locked_callbacks = value != 0;
     else if (strcmp(name, "forgives_not_ready") == 0)
@@ -310,42 +323,23 @@ EXPORT void fk_deinit(void)
     unlock();
 }
 
-static bool exported(const char *name)
+/* The call after the next `after` ones returns `code` and does nothing. */
+EXPORT void fk_fail_next(const char *name, int code, long after)
 {
-    Dl_info info;
-    if (!dladdr((void *)(uintptr_t)&fk_deinit, &info))
-        return false;
-    void *library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    if (library == NULL)
-        return false;
-    bool found = dlsym(library, name) != NULL;
-    dlclose(library);
-    return found;
-}
-
-/* The call after the next `after` ones returns `code` and does nothing. -1: no such symbol. */
-EXPORT int fk_fail_next(const char *name, int code, long after)
-{
-    if (!exported(name))
-        return -1;
     lock();
     Symbol *symbol = symbol_named(name);
     symbol->failing = true;
     symbol->code = code;
     symbol->after = after;
     unlock();
-    return 0;
 }
 
 /* From now on the call does nothing and succeeds; its results are what the caller left there. */
-EXPORT int fk_ignore(const char *name)
+EXPORT void fk_ignore(const char *name)
 {
-    if (!exported(name))
-        return -1;
     lock();
     symbol_named(name)->ignored = true;
     unlock();
-    return 0;
 }
 
 EXPORT long fk_calls(const char *name)

@@ -2,7 +2,6 @@
  * contexts: each thread has a current device, and the runtime looks after the rest. */
 #include "simulated.h"
 
-#include <string.h>
 #include <unistd.h>
 
 typedef void *hipStream_t;
@@ -58,55 +57,7 @@ EXPORT int hipSetDevice(int device)
     GIVE(SUCCESS);
 }
 
-static const struct {
-    int code;
-    const char *name;
-} errors[] = {
-    {SUCCESS, "hipSuccess"},
-    {INVALID_VALUE, "hipErrorInvalidValue"},
-    {OUT_OF_MEMORY, "hipErrorOutOfMemory"},
-    {NOT_INITIALIZED, "hipErrorNotInitialized"},
-    {DEINITIALIZED, "hipErrorDeinitialized"},
-    {NO_SUCH_DIRECTION, "hipErrorInvalidMemcpyDirection"},
-    {NO_DEVICE, "hipErrorNoDevice"},
-    {INVALID_DEVICE, "hipErrorInvalidDevice"},
-    {INVALID_CONTEXT, "hipErrorInvalidContext"},
-    {INVALID_HANDLE, "hipErrorInvalidHandle"},
-    {ILLEGAL_STATE, "hipErrorIllegalState"},
-    {NOT_READY, "hipErrorNotReady"},
-    {700, "hipErrorIllegalAddress"},
-    {NOT_SUPPORTED, "hipErrorNotSupported"},
-    {CAPTURE_UNSUPPORTED, "hipErrorStreamCaptureUnsupported"},
-    {CAPTURE_INVALIDATED, "hipErrorStreamCaptureInvalidated"},
-    {CAPTURE_MERGE, "hipErrorStreamCaptureMerge"},
-    {CAPTURE_UNMATCHED, "hipErrorStreamCaptureUnmatched"},
-    {CAPTURE_UNJOINED, "hipErrorStreamCaptureUnjoined"},
-    {CAPTURE_ISOLATION, "hipErrorStreamCaptureIsolation"},
-    {CAPTURE_IMPLICIT, "hipErrorStreamCaptureImplicit"},
-    {CAPTURED_EVENT, "hipErrorCapturedEvent"},
-    {CAPTURE_WRONG_THREAD, "hipErrorStreamCaptureWrongThread"},
-};
-
-static void check_gil(const char *name)
-{
-    if (!holds_gil())
-        return;
-    lock();
-    gil_violation(name);
-    unlock();
-}
-
-/* This one returns a text, and so cannot fail. */
-EXPORT const char *hipGetErrorName(int code)
-{
-    check_gil("hipGetErrorName");
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        if (errors[i].code == code)
-            return errors[i].name;
-    return "hipErrorUnknown";
-}
-
-/* Nor can these: what they return is what another call has failed with. */
+/* These cannot fail: what they return is what another call has failed with. */
 static int last_error(bool forget)
 {
     check_gil(forget ? "hipGetLastError" : "hipPeekAtLastError");
@@ -180,14 +131,8 @@ EXPORT int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, hip
     CALL(0);
     STREAM(handle);
     FAIL_ON(is_direction(kind) ? SUCCESS : NO_SUCH_DIRECTION);
-    GIVE(driver_copy(self, stream, (uintptr_t)to, (uintptr_t)from, size));
-}
-
-EXPORT int hipMemsetAsync(void *to, int value, size_t size, hipStream_t handle)
-{
-    CALL(0);
-    STREAM(handle);
-    GIVE(driver_fill(self, stream, (uintptr_t)to, value, size));
+    Box box = {(uintptr_t)to, (uintptr_t)from, size, 1, size, size};
+    GIVE(work_copy(self, stream, "copy", &box));
 }
 
 EXPORT int hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,

@@ -129,12 +129,11 @@ Context *context_from(Thread *self, void *handle)
     return NULL;
 }
 
-Context *context_make(int device, bool green)
+Context *context_make(int device)
 {
     Context *context = must_have(calloc(1, sizeof(Context)));
     *context = contexts[device];
     context->primary = false;
-    context->green = green;
     context->retained = 1;
     context->reset = false;
     context->id = ++last_id;
@@ -230,9 +229,7 @@ void stream_name(const Stream *stream, char *text, size_t size)
 {
     const Context *context = stream->context;
     int device = context->device;
-    const char *which = context->primary ? ""
-                        : context->green ? "a green context of "
-                                         : "another context of ";
+    const char *which = context->primary ? "" : "another context of ";
     if (stream->is_legacy)
         snprintf(text, size, "the legacy stream of %sdevice %d", which, device);
     else if (stream->owner != NULL)

@@ -11,7 +11,7 @@
  *   work.c     every action, told to capture.c and clocks.c in turn; what is queued, and its end
  *   control.c  the fk_* functions of the tests; what each driver call begins and ends with
  *   driver.c   the drivers' symbols, thin, where CUDA and HIP differ in names alone
- *   cuda.c, cuda_memory.c, cuda_contexts.c, hip.c   those that only one of them has
+ *   cuda.c, hip.c   those that only one of them has
  *
  * One lock protects everything; every function here expects it to be held. Functions that return
  * int return a code of the drivers, which CUDA and HIP number alike. */
@@ -124,7 +124,7 @@ struct Thread {
 
 struct Context {
     int device;
-    bool primary, green;
+    bool primary;
     int retained;     /* of a primary one; made ones count 1 until they are destroyed */
     bool reset;       /* a primary one that nobody has retained since its reset */
     uint64_t id;      /* another after each reset */
@@ -164,7 +164,7 @@ Thread *threads_all(void);
 Context *context_of(int device); /* NULL if there is no such device */
 Context *context_from(Thread *self, void *handle);
 Context *context_current(Thread *self); /* CUDA's; NULL if none, or it is dead */
-Context *context_make(int device, bool green);
+Context *context_make(int device);
 void context_retain(Context *context);
 int context_end(Thread *self, Context *context); /* destroys it or, if it is primary, resets it */
 Context *context_here(Thread *self);             /* the same, or that of HIP's current device */
@@ -184,7 +184,6 @@ int objects_live(const char *what); /* -1 if it does not know what */
 
 typedef enum {
     DEVICE_MEMORY,
-    MANAGED_POOL_MEMORY,
     MANAGED_MEMORY,
     PINNED_MEMORY,
     KINDS
@@ -282,10 +281,8 @@ int capture_wait(Stream *stream, Event *event, bool *captured);
 int capture_sync_stream(Thread *self, Stream *stream);
 int capture_sync_event(Thread *self, Event *event);
 int capture_sync_context(Context *context);
-int capture_ask(Stream *stream);   /* calls that a capturing stream does not survive */
-int capture_unsafe(Thread *self);  /* calls that a capture may forbid to a thread */
-void capture_invalidate_all(void); /* what HIP does in places */
-bool capture_any(void);
+int capture_ask(Stream *stream);  /* calls that a capturing stream does not survive */
+int capture_unsafe(Thread *self); /* calls that a capture may forbid to a thread */
 
 /* ------------------------------------------------------------------------------------- clocks */
 
@@ -311,7 +308,8 @@ const Text *clocks_report(void);
 typedef struct {
     int devices;
     int version;
-    int managed_type; /* CU_MEMORYTYPE of managed memory */
+    int managed_type;  /* CU_MEMORYTYPE of managed memory */
+    bool managed_pool; /* which is said to be from a pool */
     bool initialized;
     int process; /* that initialised */
     bool deinitialized;
@@ -340,16 +338,10 @@ enum {
     GO_ON = -1
 };
 
-/* Whether the calling thread keeps all others from Python, which no call of a driver may: it can
- * wait for a lock that the driver holds while it runs a callback, and the callback for Python. */
-bool holds_gil(void);
-void gil_violation(const char *name); /* with the lock held */
+void check_gil(const char *name); /* of a call that does not begin with CALL */
 
 /* driver.c, of what cuda.c and hip.c have in common. */
 int driver_version(void);
-int driver_allocate(Thread *self, int device, Kind kind, size_t size, uintptr_t *address);
-int driver_copy(Thread *self, Stream *stream, uintptr_t to, uintptr_t from, size_t size);
-int driver_fill(Thread *self, Stream *stream, uintptr_t to, int value, size_t size);
 /* cuda.c, hip.c: whether it can be called; CUDA must have been initialised, HIP does so now. */
 int driver_ready(void);
 

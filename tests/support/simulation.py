@@ -23,12 +23,10 @@ from tests.support import build
 
 SOURCES = build.ROOT / "tests" / "simulated"
 _COMMON = "driver objects memory capture clocks work control".split()
-_PARTS = {"cuda": ["cuda", "cuda_memory", "cuda_contexts"], "hip": ["hip"]}
 _NAMES = {"cuda": "libcuda.so.1", "hip": "libamdhip64.so.6"}
 _WARNINGS = ["-Wconversion", "-Wshadow", "-pedantic"]
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2  # capture modes
-LEGACY = 1  # a stream handle of CUDA
 
 # p: a pointer or handle, P: where one is returned, a: an address of a device (64 bits on CUDA, a
 # pointer on HIP), q: 64 bits, i, u: int, z: size_t, A, I, U, Q, Z: where one is returned, s: a
@@ -38,9 +36,7 @@ cuDeviceGet Ii; cuGetErrorName iS
 cuDevicePrimaryCtxRetain Pi; cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxGetState iUI
 cuDevicePrimaryCtxReset_v2 i; cuCtxPushCurrent_v2 p; cuCtxPopCurrent_v2 P; cuCtxGetCurrent P
 cuCtxSetCurrent p; cuCtxGetDevice I; cuCtxGetId pQ; cuCtxCreate_v2 Pui; cuCtxDestroy_v2 p
-cuDeviceGetDevResource ipi; cuDevResourceGenerateDesc Ppu; cuGreenCtxCreate Ppiu
-cuCtxFromGreenCtx Pp; cuGreenCtxDestroy p; cuPointerGetAttributes uppq; cuMemPoolCreate Pp
-cuMemAllocFromPoolAsync Qzpp; cuMemcpyAsync qqzp; cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp
+cuPointerGetAttributes uppq; cuMemcpyAsync qqzp; cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp
 """
 _HIP = """
 hipGetDevice I; hipSetDevice i; hipGetErrorName i; hipGetLastError -
@@ -88,10 +84,6 @@ def _entries(text):
 #: What HIP calls a function of CUDA.
 HIP_NAMES = {cuda: hip for cuda, hip, _ in _entries(_BOTH)}
 HIP_NAMES |= dict(zip(_COUNTERPARTS.split()[::2], _COUNTERPARTS.split()[1::2], strict=True))
-
-
-#: CUmemPoolProps of a pool of managed memory on device 0.
-MANAGED_POOL = (ctypes.c_int * 22)(2, 0, 1, 0)
 
 
 class Access(ctypes.Structure):
@@ -142,7 +134,7 @@ def library_path(kind="cuda", *, old=False):
     place.mkdir(exist_ok=True)
     flags = [*_WARNINGS, "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}"]
     flags += ["-pthread", *(["-DFK_OLD"] * old), *(["-DFK_HIP"] * (kind == "hip"))]
-    first, *others = [SOURCES / f"{part}.c" for part in _PARTS[kind] + _COMMON]
+    first, *others = [SOURCES / f"{part}.c" for part in [kind, *_COMMON]]
     return build.compiled_once(
         place / name, lambda path: build.compile_source(first, path, *flags, *others)
     )
@@ -202,14 +194,10 @@ class Calls:
         return to, source, length, *([4] if self.kind == "hip" else []), stream
 
     def allocate(self, length, kind="device"):
-        """Memory of the current device: "device", "managed", "pinned", or on CUDA "managed pool";
-        its address."""
+        """The address of memory of the current device: "device", "managed" or "pinned"."""
         address = ADDRESS[self.kind]
         if kind == "pinned":
             return self.made("cuMemHostAlloc", length, 0)
-        if kind == "managed pool":
-            pool = self.made("cuMemPoolCreate", MANAGED_POOL)
-            return self.made("cuMemAllocFromPoolAsync", length, pool, LEGACY, kind=address)
         name, *more = {
             "device": ("cuMemAlloc_v2",),
             "managed": ("cuMemAllocManaged", 1),
@@ -240,8 +228,8 @@ class Simulation(Calls):
             ("forget", [], None),
             ("set", [ctypes.c_char_p, ctypes.c_longlong], i),
             ("deinit", [], None),
-            ("fail_next", [ctypes.c_char_p, i, ctypes.c_long], i),
-            ("ignore", [ctypes.c_char_p], i),
+            ("fail_next", [ctypes.c_char_p, i, ctypes.c_long], None),
+            ("ignore", [ctypes.c_char_p], None),
             ("calls", [ctypes.c_char_p], ctypes.c_long),
             ("live", [ctypes.c_char_p], i),
             ("context_depth", [], i),
@@ -279,7 +267,8 @@ class Simulation(Calls):
         """devices (2), version, locked_callbacks (0; 1: calls wait while a host function runs on
         another thread, as for a lock of the driver's own), forgives_not_ready (0; 1:
         hipErrorNotReady is no last error, as in newer versions of HIP), managed_type (2: what the
-        driver calls managed memory; 1 is seen as well)."""
+        driver calls managed memory; 1 is seen as well), managed_pool (0; 1: managed memory is said
+        to be from a pool)."""
         if self.driver.fk_set(name.encode(), value) != 0:
             raise ValueError(f"no setting {name!r}, or not with {value}")
 
@@ -291,12 +280,9 @@ class Simulation(Calls):
 
     def kernel(self, stream, *accesses):
         """Queues a kernel that does what `read` and `write` say. The stream must be of the current
-        context. AssertionError if the launch fails; `launch` returns the code instead."""
-        code = self.launch(stream, *accesses)
+        context."""
+        code = self.driver.fk_kernel(stream, len(accesses), (Access * len(accesses))(*accesses))
         assert code == 0, f"the launch failed with {code}\n{self._report()}"
-
-    def launch(self, stream, *accesses):
-        return self.driver.fk_kernel(stream, len(accesses), (Access * len(accesses))(*accesses))
 
     def host_read(self, pointer, length):
         """The bytes as the host sees them now; an access of this thread, to be ordered as any."""
@@ -356,13 +342,15 @@ class Simulation(Calls):
     def fail_next(self, symbol, code, after=0):
         """One call of the driver function, after `after` that work, returns `code` and does no
         more."""
-        if self.driver.fk_fail_next(self.name(symbol).encode(), code, after) != 0:
-            raise ValueError(f"{symbol} is no function of the driver")
+        self.driver.fk_fail_next(self._known(symbol), code, after)
 
     def ignore(self, symbol):
         """From now on the driver function returns 0 and does nothing."""
-        if self.driver.fk_ignore(self.name(symbol).encode()) != 0:
-            raise ValueError(f"{symbol} is no function of the driver")
+        self.driver.fk_ignore(self._known(symbol))
+
+    def _known(self, symbol):
+        """AttributeError if the driver has no such function."""
+        return getattr(self.driver, self.name(symbol)).__name__.encode()
 
     # ---- observations
 
@@ -448,28 +436,16 @@ class Simulation(Calls):
                 self.call("cuDevicePrimaryCtxRelease_v2", number)
 
     @contextmanager
-    def context(self, number, green=False):
+    def context(self, number):
         """CUDA: a context of a device beside its primary one, current meanwhile, with default
         streams of its own. It is destroyed at the end."""
         self.ok("cuInit", 0)
-        if green:
-            handle = self.green(number)
-            self.ok("cuCtxPushCurrent_v2", self.made("cuCtxFromGreenCtx", handle))
-        else:
-            handle = self.made("cuCtxCreate_v2", 0, number)  # which makes it current
-        context = self.made("cuCtxGetCurrent")
+        context = self.made("cuCtxCreate_v2", 0, number)
         try:
             yield context
         finally:
             self.ok("cuCtxPopCurrent_v2", ctypes.c_void_p())
-            self.ok("cuGreenCtxDestroy" if green else "cuCtxDestroy_v2", handle)
-
-    def green(self, number):
-        """A green context of all of a device."""
-        resource = ctypes.create_string_buffer(512)
-        self.ok("cuDeviceGetDevResource", number, resource, 1)
-        description = self.made("cuDevResourceGenerateDesc", resource, 1)
-        return self.made("cuGreenCtxCreate", description, number, 1)
+            self.ok("cuCtxDestroy_v2", context)
 
 
 def in_thread(function):
