@@ -11,7 +11,7 @@ import fastdl
 from tests.gpu import stream_objects
 from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
 from tests.gpu.backends import Simulated
-from tests.gpu.cases import Scenarios
+from tests.gpu.scenarios import Scenarios
 from tests.support.isolate import run_isolated
 
 LIBRARIES = [Library, TabledLibrary]
@@ -41,7 +41,7 @@ def consumer(request, gpu, producer):
 
 
 class TestSimulated(Scenarios):
-    """Those of cases.py."""
+    """Those of scenarios.py."""
 
 
 # ---- stream objects -------------------------------------------------------------------------
