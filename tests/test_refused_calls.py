@@ -162,7 +162,7 @@ def simulate(act, kind="cuda", **settings):
 def in_another_context(sim):
     """Than the primary one of the array's device."""
     array = Array(sim)
-    with sim.context(0, green=False):
+    with sim.context(0):
         fastdl.from_dlpack(Plain(array), stream=1)
 
 

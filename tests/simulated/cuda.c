@@ -6,7 +6,11 @@
 
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
-typedef void *CUcontext, *CUstream, *CUarray;
+typedef void *CUcontext, *CUstream;
+
+#define DEVICE(ordinal)                                                                            \
+    Context *context = context_of(ordinal);                                                        \
+    FAIL_ON(context == NULL ? INVALID_DEVICE : SUCCESS)
 
 /* ------------------------------------------------------------------------------ driver, devices */
 
@@ -20,9 +24,7 @@ EXPORT int cuInit(unsigned flags)
     CALL(ANYTIME);
     if (settings.devices == 0)
         GIVE(NO_DEVICE);
-    if (flags != 0)
-        GIVE(INVALID_VALUE);
-    if (settings.initialized && settings.process != getpid())
+    if (flags != 0 || (settings.initialized && settings.process != getpid()))
         GIVE(NOT_INITIALIZED); /* a driver does not survive a fork */
     settings.initialized = true;
     settings.process = getpid();
@@ -32,11 +34,8 @@ EXPORT int cuInit(unsigned flags)
 EXPORT int cuDeviceGet(CUdevice *device, int ordinal)
 {
     CALL(0);
-    if (device == NULL)
-        GIVE(INVALID_VALUE);
-    if (context_of(ordinal) == NULL)
-        GIVE(INVALID_DEVICE);
-    *device = ordinal;
+    DEVICE(ordinal);
+    *device = context->device;
     GIVE(SUCCESS);
 }
 
@@ -45,11 +44,7 @@ EXPORT int cuDeviceGet(CUdevice *device, int ordinal)
 EXPORT int cuDevicePrimaryCtxRetain(CUcontext *handle, CUdevice device)
 {
     CALL(0);
-    Context *context = context_of(device);
-    if (handle == NULL)
-        GIVE(INVALID_VALUE);
-    if (context == NULL)
-        GIVE(INVALID_DEVICE);
+    DEVICE(device);
     context_retain(context);
     *handle = context;
     GIVE(SUCCESS);
@@ -58,11 +53,8 @@ EXPORT int cuDevicePrimaryCtxRetain(CUcontext *handle, CUdevice device)
 EXPORT_OPTIONAL int cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     CALL(0);
-    Context *context = context_of(device);
-    if (context == NULL)
-        GIVE(INVALID_DEVICE);
-    if (context->retained == 0)
-        GIVE(INVALID_CONTEXT);
+    DEVICE(device);
+    FAIL_ON(context->retained == 0 ? INVALID_CONTEXT : SUCCESS);
     context->retained--;
     GIVE(SUCCESS);
 }
@@ -70,11 +62,7 @@ EXPORT_OPTIONAL int cuDevicePrimaryCtxRelease_v2(CUdevice device)
 EXPORT int cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
 {
     CALL(0);
-    Context *context = context_of(device);
-    if (flags == NULL || active == NULL)
-        GIVE(INVALID_VALUE);
-    if (context == NULL)
-        GIVE(INVALID_DEVICE);
+    DEVICE(device);
     *flags = 0;
     *active = context->retained > 0 && !context->reset;
     GIVE(SUCCESS);
@@ -111,8 +99,6 @@ EXPORT int cuCtxPopCurrent_v2(CUcontext *handle)
 EXPORT int cuCtxGetCurrent(CUcontext *handle)
 {
     CALL(0);
-    if (handle == NULL)
-        GIVE(INVALID_VALUE);
     *handle = self->depth == 0 ? NULL : self->stack[self->depth - 1];
     GIVE(SUCCESS);
 }
@@ -131,8 +117,6 @@ EXPORT int cuCtxSetCurrent(CUcontext handle)
 EXPORT int cuCtxGetDevice(CUdevice *device)
 {
     CALL(CONTEXT);
-    if (device == NULL)
-        GIVE(INVALID_VALUE);
     *device = context_current(self)->device;
     GIVE(SUCCESS);
 }
@@ -143,12 +127,8 @@ EXPORT_OPTIONAL int cuCtxGetId(CUcontext handle, uint64_t *id)
     CALL(0);
     Context *top = self->depth == 0 ? NULL : self->stack[self->depth - 1];
     Context *context = handle == NULL ? top : context_from(self, handle);
-    if (id == NULL)
-        GIVE(INVALID_VALUE);
-    if (context == NULL)
-        GIVE(INVALID_CONTEXT);
-    if (context->retained == 0 || context->reset)
-        GIVE(CONTEXT_IS_DESTROYED);
+    FAIL_ON(context == NULL ? INVALID_CONTEXT : SUCCESS);
+    FAIL_ON(context->retained == 0 || context->reset ? CONTEXT_IS_DESTROYED : SUCCESS);
     *id = context->id;
     GIVE(SUCCESS);
 }
@@ -158,38 +138,24 @@ EXPORT_OPTIONAL int cuCtxGetId(CUcontext handle, uint64_t *id)
 EXPORT int cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     CALL(0);
-    Context *context = context_of(device);
-    if (context == NULL)
-        GIVE(INVALID_DEVICE);
+    DEVICE(device);
     GIVE(context->reset ? SUCCESS : context_end(self, context));
 }
 
-/* One beside the primary one. */ EXPORT int cuCtxCreate_v2(CUcontext *handle, unsigned flags,
-                                                            CUdevice device)
+/* One beside the primary one. */
+EXPORT int cuCtxCreate_v2(CUcontext *handle, unsigned flags, CUdevice device)
 {
     CALL(0);
-    if (handle == NULL || flags != 0)
-        GIVE(INVALID_VALUE);
-    if (context_of(device) == NULL)
-        GIVE(INVALID_DEVICE);
-    if (self->depth == MAX_DEPTH)
-        GIVE(OUT_OF_MEMORY);
-    Context *made = context_make(device);
-    self->stack[self->depth++] = made;
-    *handle = made;
-    GIVE(SUCCESS);
+    DEVICE(device);
+    *handle = context_make(context->device);
+    GIVE(flags != 0 ? INVALID_VALUE : push(self, *handle));
 }
 
 EXPORT int cuCtxDestroy_v2(CUcontext handle)
 {
     CALL(0);
-    Context *context = handle == NULL ? NULL : context_from(self, handle);
-    if (context == NULL || context->primary)
-        GIVE(INVALID_CONTEXT);
-    FAIL_ON(context_end(self, context));
-    if (self->depth > 0 && self->stack[self->depth - 1] == context)
-        self->depth--;
-    GIVE(SUCCESS);
+    Context *context = context_from(self, handle);
+    GIVE(context == NULL || context->primary ? INVALID_CONTEXT : context_end(self, context));
 }
 
 /* --------------------------------------------------------------------------------------- memory */
@@ -235,11 +201,7 @@ static int pointer_attribute(int attribute, void *data, const Allocation *a)
 EXPORT int cuPointerGetAttributes(unsigned count, int *attributes, void **data, CUdeviceptr pointer)
 {
     CALL(0);
-    if (count == 0 || attributes == NULL || data == NULL)
-        GIVE(INVALID_VALUE);
-    const Allocation *allocation = memory_find((uintptr_t)pointer);
-    if (allocation == NULL && memory_is_ours((uintptr_t)pointer))
-        violation(self, "the attributes of freed memory at %#llx are asked for", pointer);
+    const Allocation *allocation = memory_ask(self, (uintptr_t)pointer);
     for (unsigned i = 0; i < count; i++)
         FAIL_ON(pointer_attribute(attributes[i], data[i], allocation));
     GIVE(SUCCESS);
@@ -256,55 +218,40 @@ EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream
 }
 
 typedef struct {
-    size_t srcXInBytes, srcY;
-    unsigned srcMemoryType;
-    const void *srcHost;
-    CUdeviceptr srcDevice;
-    CUarray srcArray;
-    size_t srcPitch;
-    size_t dstXInBytes, dstY;
-    unsigned dstMemoryType;
-    void *dstHost;
-    CUdeviceptr dstDevice;
-    CUarray dstArray;
-    size_t dstPitch;
-    size_t WidthInBytes, Height;
+    size_t x, y;
+    unsigned type; /* of memory: host, or unified */
+    const void *host;
+    CUdeviceptr device;
+    void *array;
+    size_t pitch;
+} Side;
+
+typedef struct {
+    Side from, to;
+    size_t width, height;
 } CUDA_MEMCPY2D;
 
 enum {
+    HOST = 1,
+    UNIFIED = 4,
     MAX_PITCH = 0x7fffffff
 };
 
-/* The address of one side by its memory type: host, device or unified; 0 for others. */
-static uintptr_t side(unsigned type, const void *host, CUdeviceptr device)
+/* 0 if it is none that a test copies. */
+static uintptr_t address_of(const Side *side)
 {
-    if (type == 1)
-        return (uintptr_t)host;
-    return type == 2 || type == 4 ? (uintptr_t)device : 0;
+    if (side->x != 0 || side->y != 0 || side->pitch > MAX_PITCH)
+        return 0;
+    return side->type == HOST      ? (uintptr_t)side->host
+           : side->type == UNIFIED ? (uintptr_t)side->device
+                                   : 0;
 }
 
 EXPORT int cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
 {
     CALL(CONTEXT);
     STREAM(handle);
-    if (copy == NULL)
-        GIVE(INVALID_VALUE);
-    Box box = {.to = side(copy->dstMemoryType, copy->dstHost, copy->dstDevice),
-               .from = side(copy->srcMemoryType, copy->srcHost, copy->srcDevice),
-               .width = copy->WidthInBytes,
-               .height = copy->Height,
-               .to_pitch = copy->dstPitch,
-               .from_pitch = copy->srcPitch};
-    size_t to_end = copy->dstXInBytes + box.width, from_end = copy->srcXInBytes + box.width;
-    /* Without a pitch rows touch. */
-    box.to_pitch = box.to_pitch ? box.to_pitch : to_end;
-    box.from_pitch = box.from_pitch ? box.from_pitch : from_end;
-    if (box.to_pitch > MAX_PITCH || box.from_pitch > MAX_PITCH || to_end > box.to_pitch ||
-        from_end > box.from_pitch)
-        GIVE(INVALID_VALUE);
-    if (box.to == 0 || box.from == 0)
-        GIVE(INVALID_VALUE);
-    box.to += copy->dstXInBytes + copy->dstY * box.to_pitch;
-    box.from += copy->srcXInBytes + copy->srcY * box.from_pitch;
+    Box box = {address_of(&copy->to), address_of(&copy->from), copy->width,
+               copy->height,          copy->to.pitch,          copy->from.pitch};
     GIVE(work_copy(self, stream, "2D copy", &box));
 }

@@ -27,8 +27,6 @@ int driver_version(void)
 EXPORT int NAME(cuDriverGetVersion, hipRuntimeGetVersion)(int *version)
 {
     CALL(ANYTIME);
-    if (version == NULL)
-        GIVE(INVALID_VALUE);
     *version = driver_version();
     GIVE(SUCCESS);
 }
@@ -36,8 +34,6 @@ EXPORT int NAME(cuDriverGetVersion, hipRuntimeGetVersion)(int *version)
 EXPORT int NAME(cuDeviceGetCount, hipGetDeviceCount)(int *count)
 {
     CALL(0);
-    if (count == NULL)
-        GIVE(INVALID_VALUE);
     *count = settings.devices;
     GIVE(SUCCESS);
 }
@@ -79,8 +75,6 @@ EXPORT const char *hipGetErrorName(int code)
 EXPORT int cuGetErrorName(int code, const char **name)
 {
     CALL(ANYTIME | CALLBACK);
-    if (name == NULL)
-        GIVE(INVALID_VALUE);
     *name = error_name(code);
     GIVE(*name == NULL ? INVALID_VALUE : SUCCESS);
 }
@@ -146,9 +140,7 @@ EXPORT int NAME(cuStreamWaitEvent, hipStreamWaitEvent)(void *handle, void *event
     CALL(CONTEXT);
     EVENT(event_handle);
     STREAM(handle);
-    if (flags > 1)
-        GIVE(INVALID_VALUE);
-    GIVE(work_wait(self, stream, event));
+    GIVE(flags > 1 ? INVALID_VALUE : work_wait(self, stream, event));
 }
 
 EXPORT int NAME(cuStreamSynchronize, hipStreamSynchronize)(void *handle)
@@ -163,8 +155,6 @@ EXPORT int NAME(cuLaunchHostFunc, hipLaunchHostFunc)(void *handle, void (*functi
 {
     CALL(CONTEXT);
     STREAM(handle);
-    if (function == NULL)
-        GIVE(INVALID_VALUE);
     Op *op = op_new("host function");
     op->function = function;
     op->data = data;
@@ -198,7 +188,7 @@ EXPORT int NAME(cuStreamIsCapturing, hipStreamIsCapturing)(void *handle, int *st
 {
     CALL(CONTEXT);
     STREAM(handle);
-    GIVE(capture_status(stream, status, NULL, NULL));
+    GIVE(capture_status(stream, status));
 }
 
 EXPORT_OPTIONAL int NAME(cuStreamGetCaptureInfo_v2,
@@ -208,22 +198,14 @@ EXPORT_OPTIONAL int NAME(cuStreamGetCaptureInfo_v2,
 {
     CALL(CONTEXT);
     STREAM(handle);
-    uint64_t number = 0;
-    FAIL_ON(capture_status(stream, status, &number, graph));
-    if (id != NULL)
-        *id = number;
-    if (nodes != NULL)
-        *nodes = NULL;
-    if (count != NULL)
-        *count = 0;
-    GIVE(SUCCESS);
+    FAIL_ON(capture_status(stream, status));
+    *id = *status == 0 ? 0 : stream->capture->id;
+    GIVE(graph != NULL || nodes != NULL || count != NULL ? INVALID_VALUE : SUCCESS);
 }
 
 EXPORT int NAME(cuThreadExchangeStreamCaptureMode, hipThreadExchangeStreamCaptureMode)(int *mode)
 {
     CALL(0);
-    if (mode == NULL || *mode < MODE_GLOBAL || *mode > MODE_RELAXED)
-        GIVE(INVALID_VALUE);
     int previous = self->mode;
     self->mode = *mode;
     *mode = previous;
@@ -238,8 +220,7 @@ static int allocate_here(Thread *self, Kind kind, size_t size, Address *pointer)
     uintptr_t address = 0;
     int code = capture_unsafe(self);
     if (code == SUCCESS)
-        code = memory_allocate(self, context_here(self)->device, kind, size,
-                               pointer == NULL ? NULL : &address);
+        code = memory_allocate(self, context_here(self)->device, kind, size, &address);
     if (code == SUCCESS)
         *pointer = (Address)address;
     return code;
@@ -266,18 +247,14 @@ EXPORT int NAME(cuMemFree_v2, hipFree)(Address pointer)
 EXPORT int NAME(cuMemAllocManaged, hipMallocManaged)(Address *pointer, size_t size, unsigned flags)
 {
     CALL(CONTEXT);
-    if (!HIP && flags != 1 && flags != 2)
-        GIVE(INVALID_VALUE);
-    GIVE(allocate_here(self, MANAGED_MEMORY, size, pointer));
+    GIVE(flags != 1 ? INVALID_VALUE : allocate_here(self, MANAGED_MEMORY, size, pointer));
 }
 
 EXPORT int NAME(cuMemHostAlloc, hipHostMalloc)(void **pointer, size_t size, unsigned flags)
 {
     CALL(CONTEXT);
     Address address = 0;
-    if (!HIP && flags > 7)
-        GIVE(INVALID_VALUE);
-    FAIL_ON(allocate_here(self, PINNED_MEMORY, size, pointer == NULL ? NULL : &address));
+    FAIL_ON(flags != 0 ? INVALID_VALUE : allocate_here(self, PINNED_MEMORY, size, &address));
     *pointer = (void *)(uintptr_t)address;
     GIVE(SUCCESS);
 }
@@ -285,8 +262,6 @@ EXPORT int NAME(cuMemHostAlloc, hipHostMalloc)(void **pointer, size_t size, unsi
 EXPORT int NAME(cuMemFreeHost, hipHostFree)(void *pointer)
 {
     CALL(CONTEXT);
-    if (!HIP && pointer == NULL)
-        GIVE(INVALID_VALUE);
     GIVE(give_back(self, (uintptr_t)pointer, true));
 }
 

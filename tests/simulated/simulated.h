@@ -43,11 +43,9 @@ enum {
     NOT_READY = 600,
     CONTEXT_IS_DESTROYED = 709,
     NOT_PERMITTED = 800,
-    NOT_SUPPORTED = 801,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED = 901,
     CAPTURE_MERGE = 902,
-    CAPTURE_UNMATCHED = 903,
     CAPTURE_UNJOINED = 904,
     CAPTURE_ISOLATION = 905,
     CAPTURE_IMPLICIT = 906,
@@ -100,11 +98,10 @@ typedef struct {
 
 /* ------------------------------------------------------------------------------------ objects */
 
-/* A handle is the address of a slot. Slots are used again, last freed first. */
+/* Whose address is a handle. Slots are used again, last freed first. */
 typedef struct Slot {
     void *object; /* NULL while free */
     struct Slot *next_free;
-    bool used; /* ever */
 } Slot;
 
 struct Thread {
@@ -149,7 +146,6 @@ struct Stream {
 };
 
 struct Event {
-    int serial;
     Context *context;
     bool recorded;
     Capture *capture; /* that it was last recorded in */
@@ -168,8 +164,6 @@ Context *context_make(int device);
 void context_retain(Context *context);
 int context_end(Thread *self, Context *context); /* destroys it or, if it is primary, resets it */
 Context *context_here(Thread *self);             /* the same, or that of HIP's current device */
-Stream *stream_legacy(Context *context);
-Stream *stream_per_thread(Context *context, Thread *thread);
 int stream_create(Context *context, unsigned flags, void **handle);
 int stream_destroy(Thread *self, Stream *stream);
 /* Handles 0, 1 and 2 are of `context`, which may be NULL for others. */
@@ -178,33 +172,31 @@ void stream_name(const Stream *stream, char *text, size_t size);
 int event_create(Context *context, unsigned flags, void **handle);
 int event_destroy(Event *event);
 int event_from(Thread *self, void *handle, Event **event);
-int objects_live(const char *what); /* -1 if it does not know what */
+int objects_live(const char *what); /* "events" or "streams" */
 
 /* ------------------------------------------------------------------------------------- memory */
 
 typedef enum {
     DEVICE_MEMORY,
     MANAGED_MEMORY,
-    PINNED_MEMORY,
-    KINDS
+    PINNED_MEMORY
 } Kind;
 
 struct Allocation {
     uintptr_t start;
-    size_t size;     /* asked for */
-    size_t reserved; /* set aside */
+    size_t size;
     Kind kind;
     int device;
     bool live;
-    Clock freed; /* when it was last given back */
-    Allocation *next, *next_free;
+    Allocation *next;
 };
 
 void memory_reset(void);
 int memory_allocate(Thread *self, int device, Kind kind, size_t size, uintptr_t *address);
 int memory_free(Thread *self, uintptr_t address, bool host_call);
-Allocation *memory_find(uintptr_t address); /* alive, and around this address */
-bool memory_is_ours(uintptr_t address);     /* alive or not */
+Allocation *memory_find(uintptr_t address);              /* alive, and around this address */
+bool memory_is_ours(uintptr_t address);                  /* alive or not */
+Allocation *memory_ask(Thread *self, uintptr_t address); /* for what a pointer is */
 int memory_live(void);
 
 /* ---------------------------------------------------------------------------------- operations */
@@ -240,7 +232,6 @@ struct Op {
 };
 
 Op *op_new(const char *name);
-void op_free(Op *op);
 void op_touch(Op *op, uintptr_t start, size_t length, bool write, int payload);
 
 /* Each: 0, or a driver's error, in which case nothing happened (but a capture may be broken). */
@@ -251,7 +242,7 @@ int work_record(Thread *self, Event *event, Stream *stream);
 int work_wait(Thread *self, Stream *stream, Event *event);
 int work_sync_stream(Thread *self, Stream *stream);
 int work_sync_event(Thread *self, Event *event);
-int work_sync_context(Thread *self, Context *context);
+void work_sync_context(Thread *self, const Context *context);
 int work_query_event(Thread *self, Event *event);
 void work_reset(void); /* forgets what is queued */
 void work_run(void);   /* all of it */
@@ -273,14 +264,13 @@ void capture_reset(void);
 int capture_live(void);
 int capture_begin(Thread *self, Stream *stream, int mode);
 int capture_end(Thread *self, Stream *stream, void **graph);
-int capture_status(Stream *stream, int *status, uint64_t *id, void **graph);
+int capture_status(Stream *stream, int *status);
 /* Whether what is submitted to the stream becomes part of a graph, or an error. */
 int capture_submit(Stream *stream, bool *captured);
 int capture_record(Event *event, Stream *stream, bool *captured);
 int capture_wait(Stream *stream, Event *event, bool *captured);
 int capture_sync_stream(Thread *self, Stream *stream);
 int capture_sync_event(Thread *self, Event *event);
-int capture_sync_context(Context *context);
 int capture_ask(Stream *stream);  /* calls that a capturing stream does not survive */
 int capture_unsafe(Thread *self); /* calls that a capture may forbid to a thread */
 
@@ -295,8 +285,6 @@ void clocks_record(Thread *self, Event *event, Stream *stream);
 void clocks_wait(Thread *self, Stream *stream, const Event *event);
 void clocks_sync_stream(Thread *self, const Stream *stream);
 void clocks_sync_event(Thread *self, const Event *event);
-void clocks_freed(const Thread *self, Allocation *allocation);
-void clocks_allocated(Thread *self, const Allocation *allocation);
 void clocks_publish(const Thread *self);
 void clocks_acquire(Thread *self);
 bool clocks_know(const Clock *clock, uint32_t component, uint32_t value);
@@ -308,19 +296,18 @@ const Text *clocks_report(void);
 typedef struct {
     int devices;
     int version;
-    int managed_type;  /* CU_MEMORYTYPE of managed memory */
-    bool managed_pool; /* which is said to be from a pool */
+    int managed_type; /* CU_MEMORYTYPE of managed memory */
+    int managed_pool; /* which is said to be from a pool */
     bool initialized;
-    int process; /* that initialised */
-    bool deinitialized;
-    bool locked_callbacks;   /* other threads' calls wait until a host function has returned */
-    bool forgives_not_ready; /* HIP: hipErrorNotReady is no last error, as in newer versions */
+    int process;            /* that initialised */
+    int deinitialized;      /* it answers as it does at the end of a process */
+    int locked_callbacks;   /* other threads' calls wait until a host function has returned */
+    int forgives_not_ready; /* HIP: hipErrorNotReady is no last error, as in newer versions */
 } Settings;
 
 extern Settings settings;
 
 __attribute__((format(printf, 2, 3))) void violation(const Thread *self, const char *format, ...);
-void simulation_reset(void);
 void lock(void);
 void unlock(void);
 /* Around a function of the host, which runs without the lock; and until no other thread is there.

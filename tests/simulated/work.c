@@ -23,7 +23,7 @@ Op *op_new(const char *name)
     return op;
 }
 
-void op_free(Op *op)
+static void op_free(Op *op)
 {
     free(op->ranges);
     free(op);
@@ -51,32 +51,21 @@ static void describe(const Thread *self, const Stream *stream, Op *op)
  * reaches; the host needs memory that it reaches itself. */
 static int check_range(Thread *self, const Op *op, const Range *range, bool device, bool host)
 {
-    if (range->length == 0)
+    const Allocation *allocation = memory_find(range->start);
+    const char *what = NULL;
+    if (allocation == NULL)
+        what = memory_is_ours(range->start) ? "freed memory"
+               : device                     ? "memory that no device can reach"
+                                            : NULL;
+    else if (range->length > allocation->size - (range->start - allocation->start))
+        what = "memory beyond the end of its allocation";
+    else if (host && allocation->kind == DEVICE_MEMORY)
+        what = "memory of a device";
+    if (what == NULL || range->length == 0)
         return SUCCESS;
-    Allocation *allocation = memory_find(range->start);
-    if (allocation == NULL) {
-        if (memory_is_ours(range->start)) {
-            violation(self, "use after free: %s touches %zu bytes at %#zx", op->who, range->length,
-                      (size_t)range->start);
-            return INVALID_VALUE;
-        }
-        if (device) {
-            violation(self, "%s touches %#zx, which no device can reach", op->who,
-                      (size_t)range->start);
-            return INVALID_VALUE;
-        }
-        return SUCCESS;
-    }
-    if (range->length > allocation->size - (range->start - allocation->start)) {
-        violation(self, "%s touches %zu bytes at %#zx, beyond the end of its allocation", op->who,
-                  range->length, (size_t)range->start);
-        return INVALID_VALUE;
-    }
-    if (host && allocation->kind == DEVICE_MEMORY) {
-        violation(self, "%s touches memory of device %d", op->who, allocation->device);
-        return INVALID_VALUE;
-    }
-    return SUCCESS;
+    violation(self, "%s touches %zu bytes at %#zx, %s", op->who, range->length,
+              (size_t)range->start, what);
+    return INVALID_VALUE;
 }
 
 static int check(Thread *self, const Op *op, bool device, bool host)
@@ -226,7 +215,8 @@ int work_copy(Thread *self, Stream *stream, const char *name, const Box *box)
 {
     if (box->width == 0 || box->height == 0)
         return SUCCESS;
-    if (box->to == 0 || box->from == 0)
+    if (box->to == 0 || box->from == 0 || box->width > box->to_pitch ||
+        box->width > box->from_pitch)
         return INVALID_VALUE;
     Op *op = op_new(name);
     op->is_copy = true;
@@ -281,14 +271,12 @@ int work_sync_event(Thread *self, Event *event)
     return SUCCESS;
 }
 
-int work_sync_context(Thread *self, Context *context)
+void work_sync_context(Thread *self, const Context *context)
 {
-    int code = capture_sync_context(context);
-    for (Stream *s = context->streams; s != NULL && code == SUCCESS; s = s->next) {
+    for (const Stream *s = context->streams; s != NULL; s = s->next) {
         clocks_sync_stream(self, s);
         run(&s->clock);
     }
-    return code;
 }
 
 int work_query_event(Thread *self, Event *event)

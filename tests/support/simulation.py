@@ -222,12 +222,10 @@ class Simulation(Calls):
 
     def _declare_control(self):
         p, q, i = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int
-        text = ([ctypes.c_char_p, ctypes.c_size_t], ctypes.c_size_t)
         for name, arguments, result in [
             ("reset", [], None),
             ("forget", [], None),
-            ("set", [ctypes.c_char_p, ctypes.c_longlong], i),
-            ("deinit", [], None),
+            ("set", [ctypes.c_char_p, i], i),
             ("fail_next", [ctypes.c_char_p, i, ctypes.c_long], None),
             ("ignore", [ctypes.c_char_p], None),
             ("calls", [ctypes.c_char_p], ctypes.c_long),
@@ -240,10 +238,7 @@ class Simulation(Calls):
             ("host_read", [q, q, p], i),
             ("publish", [], None),
             ("acquire", [], None),
-            *(
-                (name, *text)
-                for name in ("races", "violations", "gil_violations", "last_errors", "log")
-            ),
+            ("text", [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t], ctypes.c_size_t),
         ]:
             function = getattr(self.driver, f"fk_{name}")
             function.argtypes, function.restype = arguments, result
@@ -268,13 +263,10 @@ class Simulation(Calls):
         another thread, as for a lock of the driver's own), forgives_not_ready (0; 1:
         hipErrorNotReady is no last error, as in newer versions of HIP), managed_type (2: what the
         driver calls managed memory; 1 is seen as well), managed_pool (0; 1: managed memory is said
-        to be from a pool)."""
+        to be from a pool), deinitialized (0; 1: every call gives 4, as at the end of a
+        process)."""
         if self.driver.fk_set(name.encode(), value) != 0:
             raise ValueError(f"no setting {name!r}, or not with {value}")
-
-    def deinit(self):
-        """From now on every call gives 4, as at the end of a process."""
-        self.driver.fk_deinit()
 
     # ---- work
 
@@ -356,10 +348,8 @@ class Simulation(Calls):
 
     def live(self, what):
         """How many there are: events, streams, allocations or captures."""
-        count = self.driver.fk_live(what.encode())
-        if count < 0:
-            raise ValueError(f"{what!r} are not counted")
-        return count
+        assert what in ("events", "streams", "allocations", "captures")
+        return self.driver.fk_live(what.encode())
 
     def calls(self, symbol):
         return self.driver.fk_calls(self.name(symbol).encode())
@@ -387,11 +377,12 @@ class Simulation(Calls):
         return self._lines("log")
 
     def _lines(self, name):
-        function = getattr(self.driver, f"fk_{name}")
         while True:
-            size = function(None, 0) + 1
+            size = self.driver.fk_text(name.encode(), None, 0) + 1
             buffer = ctypes.create_string_buffer(size)
-            if function(buffer, size) < size:  # no other thread added to it meanwhile
+            if (
+                self.driver.fk_text(name.encode(), buffer, size) < size
+            ):  # no other thread added to it meanwhile
                 return buffer.value.decode().splitlines()
 
     def _report(self):
