@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.frameworks import Protocol, Table, current_stream, stream_on
+from tests.support.frameworks import Protocol, Table, current_stream
 from tests.support.headers import alone, every_world, installed
 from tests.support.memory import expect_race
 from tests.support.producers import Given, Tabled, hostile
@@ -19,7 +19,7 @@ SHAPE, NBYTES = (2, 3), 24
 @pytest.fixture
 def streams(here):
     """The stream of the C code, and that of the library."""
-    return stream_on(here.sim, blocking=False), stream_on(here.sim, blocking=False)
+    return here.sim.side(), here.sim.side()
 
 
 @contextmanager
@@ -161,7 +161,7 @@ class OnlyCuda:
 @every_world
 def test_the_work_stream_of_what_asarray_takes(api, cuda_machine):
     x = OnlyCuda(cuda_machine.array())
-    stream = stream_on(cuda_machine.sim)
+    stream = cuda_machine.sim.side(blocking=True)
     with fastdl.use_stream("cuda:0", stream):
         assert api.work_stream(x, ASARRAY) == stream
     assert api.work_stream(x, ASARRAY) == 0
@@ -171,7 +171,7 @@ def test_the_work_stream_of_what_asarray_takes(api, cuda_machine):
 @installed
 @pytest.mark.parametrize("missing", [None, "before", "after"])
 def test_what_asarray_takes_is_ordered(api, cuda_machine, missing):
-    own, theirs = (stream_on(cuda_machine.sim, blocking=False) for _ in range(2))
+    own, theirs = (cuda_machine.sim.side() for _ in range(2))
     array = cuda_machine.array(stream=theirs)
     array.write()
     with fastdl.use_stream("cuda:0", theirs):

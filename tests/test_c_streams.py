@@ -7,7 +7,7 @@ import pytest
 
 import fastdl
 from tests.support.ctypes_dlpack import Table, address_in
-from tests.support.frameworks import Protocol, export, stream_on
+from tests.support.frameworks import Protocol, export
 from tests.support.headers import installed
 from tests.support.library import libraries, showing_table
 from tests.support.simulation import read, write
@@ -19,7 +19,7 @@ SHAPE, NBYTES = (2, 3), 24
 @pytest.fixture
 def streams(here):
     """The work stream of the C code, and the stream of who comes next."""
-    return stream_on(here.sim, blocking=False), stream_on(here.sim, blocking=False)
+    return here.sim.side(), here.sim.side()
 
 
 def empty(api, here, cls):

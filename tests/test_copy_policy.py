@@ -5,13 +5,7 @@ import pytest
 
 import fastdl
 from tests.support.ctypes_dlpack import opened
-from tests.support.frameworks import (
-    Protocol,
-    Table,
-    current_stream,
-    stream_on,
-    synchronize,
-)
+from tests.support.frameworks import Protocol, Table, current_stream
 from tests.support.memory import bytes_of, values
 from tests.support.producers import Producer
 from tests.support.simulation import read, write
@@ -19,7 +13,7 @@ from tests.support.simulation import read, write
 
 def busy(here, tensor, device=0):
     """Queues a kernel that writes to `tensor`, and records it; its stream."""
-    stream = stream_on(here.sim, device, blocking=False)
+    stream = here.sim.side(device)
     with here.sim.device(device):
         here.sim.kernel(stream, write(tensor.data_ptr, tensor.nbytes, 5))
     tensor.record(stream)
@@ -68,7 +62,7 @@ def test_pinned_memory_is_copied_to_ordinary_memory(here):
 
 
 def test_a_type_with_nothing_but_a_table_is_copied_to_the_host(here):
-    array = here.array(stream=stream_on(here.sim, blocking=False))
+    array = here.array(stream=here.sim.side())
     expected = array.write()
     with current_stream(array.stream):
         tensor = fastdl.from_dlpack(Table(array), device="cpu")
@@ -78,10 +72,10 @@ def test_a_type_with_nothing_but_a_table_is_copied_to_the_host(here):
 @pytest.mark.parametrize("arguments", [{"copy": True}, {"device": "other"}], ids=str)
 @pytest.mark.parametrize("stream", [None, "stream", -1])
 def test_a_type_with_nothing_but_a_table_is_copied_nowhere_else(here, arguments, stream):
-    array = here.array(stream=stream_on(here.sim, blocking=False))
+    array = here.array(stream=here.sim.side())
     named = {"other": f"{here.device}:1"}
     arguments = {name: named.get(value, value) for name, value in arguments.items()}
-    stream = stream_on(here.sim, int("device" in arguments)) if stream == "stream" else stream
+    stream = here.sim.side(int("device" in arguments)) if stream == "stream" else stream
     with current_stream(array.stream), pytest.raises(BufferError, match="host memory only"):
         fastdl.from_dlpack(Table(array), stream=stream, **arguments)
 
@@ -94,7 +88,7 @@ def test_to_where_it_is_orders_the_stream_all_the_same(here, device):
     place = here.device if device == "device" else here.pinned
     tensor = here.tensor(100, "int32", place)
     busy(here, tensor)
-    stream = stream_on(here.sim, blocking=False)
+    stream = here.sim.side()
     assert tensor.to(place, stream=stream) is tensor
     look(here, tensor, stream)
     tensor.record(stream)
@@ -133,7 +127,7 @@ def test_a_producer_of_copies_alone_is_believed(here):
 def test_a_producer_that_cannot_copy_is_asked_once(here):
     """For what nobody else does, and so for the caller's stream alone."""
     for number, wish in enumerate(({"copy": True}, {"device": f"{here.device}:1"})):
-        for stream in (stream_on(here.sim, number, blocking=False), -1):
+        for stream in (here.sim.side(number), -1):
             producer = Unable(here.array())
             with pytest.raises(BufferError, match="by its own library, nor by fastdl") as caught:
                 fastdl.from_dlpack(producer, stream=stream, **wish)
@@ -146,7 +140,7 @@ def test_a_producer_that_cannot_copy_to_the_host_is_asked_where_its_data_is(here
     array = here.array()
     expected = array.write()
     if stream == -1:  # the caller says that all is done
-        synchronize(here.sim, here.default)
+        here.sim.finish(here.default)
     producer = Unable(array)
     tensor = fastdl.from_dlpack(producer, device="cpu", stream=stream)
     assert producer.asked == [(None, "copy"), here.default if stream is None else -1]

@@ -118,7 +118,7 @@ def test_a_child_that_is_forked_later_has_none(kind):
     def use():
         calls = len(sim.log())
         try:
-            tensors[0].__dlpack__(stream=default(sim))
+            tensors[0].__dlpack__(stream=sim.default)
         except BufferError as error:
             assert "forked" in str(error)
         else:
@@ -127,7 +127,7 @@ def test_a_child_that_is_forked_later_has_none(kind):
         tensors.clear()
         assert len(sim.log()) == calls
     child(use)
-    tensors[0].__dlpack__(stream=default(sim))
+    tensors[0].__dlpack__(stream=sim.default)
     sim.run()
     sim.check()
     """,

@@ -24,11 +24,9 @@ from tests.support.frameworks import (
     Table,
     consume,
     current_stream,
-    default,
     export,
     given_back,
     simulated,
-    stream_on,
     tensor_on,
 )
 from tests.support.memory import CALLS, FAILING_TO_THE_HOST
@@ -158,12 +156,12 @@ def test_a_driver_without_a_device(kind):
 
 def test_an_old_driver_without_optional_symbols():
     with simulated("cuda", old=True) as sim:
-        array = Array(sim, stream=stream_on(sim, blocking=False))
+        array = Array(sim, stream=sim.side())
         array.write()
         tensor = fastdl.from_dlpack(Protocol(array))
         array.read(1)
         tensor.record(1)
-        consume(tensor, stream_on(sim, blocking=False), array)
+        consume(tensor, sim.side(), array)
         tensor.release(1)
         del tensor
 
@@ -173,7 +171,7 @@ def test_a_driver_that_has_shut_down(sim):
     array = Array(sim)
     array.write()
     tensor = fastdl.from_dlpack(Plain(array))
-    other = stream_on(sim, blocking=False)
+    other = sim.side()
     sim.set("deinitialized", 1)
     for call in asked_for(tensor, other):
         with pytest.raises(BufferError, match=r"\(4\)") as caught:
@@ -181,7 +179,7 @@ def test_a_driver_that_has_shut_down(sim):
     export(tensor, -1)
     del tensor, caught, call
     given_back(array)
-    driver.forget_events(TYPES[sim.kind])  # which cannot be destroyed any more
+    driver.forget_events(sim.type)  # which cannot be destroyed any more
     sim.reset()
 
 
@@ -199,9 +197,9 @@ class Scene:
 
     def __init__(self, sim):
         self.sim = sim
-        driver.driver_facts(TYPES[sim.kind])  # loaded; no context of it has been touched
+        driver.driver_facts(sim.type)  # loaded; no context of it has been touched
         self.array = Array(sim, memory=self.memory)
-        self.side = stream_on(sim, blocking=False)
+        self.side = sim.side()
 
     def end(self):
         pass
@@ -297,7 +295,7 @@ class Held(Scene):
         self.tensor = fastdl.from_dlpack(self.make(self.array))
         self.expected = self.array.write(self.side)
         self.tensor.record(self.side)
-        self.target = stream_on(sim, blocking=False)
+        self.target = sim.side()
 
     def failed(self):
         self.array.given.assert_alive()
@@ -307,7 +305,7 @@ class Held(Scene):
 
     def end(self):
         """Nothing has been forgotten."""
-        target = stream_on(self.sim, blocking=False)
+        target = self.sim.side()
         export(self.tensor, target)
         self.array.write(target)
         self.array.given.assert_alive()
@@ -339,7 +337,7 @@ class RecordMany(Record):
     def __init__(self, sim):
         super().__init__(sim)
         while driver.edges(self.tensor) < 8:
-            stream = stream_on(sim, blocking=False)
+            stream = sim.side()
             export(self.tensor, stream)
             self.array.read(stream)
             self.tensor.record(stream)
@@ -356,7 +354,7 @@ class RecordAbroad(Record):
 
     def __init__(self, sim):
         super().__init__(sim)
-        self.target = stream_on(sim, 1, blocking=False)
+        self.target = sim.side(1)
         if sim.kind == "cuda":  # whoever made the stream has its context
             sim.ok("cuDevicePrimaryCtxRetain", ctypes.c_void_p(), 1)
 
@@ -499,11 +497,11 @@ def test_what_cannot_be_destroyed_is_left(kind, symbol):
     """And nothing else is."""
     with simulated(kind) as sim:
         tensor = fastdl.from_dlpack(Plain(Array(sim)))
-        stream = stream_on(sim, blocking=False)
+        stream = sim.side()
         with sim.device(0):
             sim.kernel(stream)
         tensor.record(stream)
-        tensor.record(default(sim))
+        tensor.record(sim.default)
         del tensor
         assert sim.live("events") == 2
         sim.fail_next(symbol, UNKNOWN)
@@ -540,7 +538,7 @@ def test_an_error_that_has_no_name(sim):
     name = sim.name("cuEventRecord")
     sim.fail_next(name, 54321)
     with pytest.raises(BufferError, match=rf"{name} answered .*\(54321\)"):
-        tensor.record(default(sim))
+        tensor.record(sim.default)
 
 
 def test_every_call_of_the_driver_fails_in_some_test():

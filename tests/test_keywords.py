@@ -12,13 +12,7 @@ import fastdl
 from fastdl._bridges import lookup
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, DEVICE, Bridge
 from fastdl._core import tensor as core
-from tests.support.frameworks import (
-    Protocol,
-    Table,
-    current_stream,
-    stream_on,
-    synchronize,
-)
+from tests.support.frameworks import Protocol, Table, current_stream
 from tests.support.isolate import in_fresh_process
 from tests.support.library import Array, libraries
 from tests.support.memory import bytes_of, expect_race, values
@@ -213,7 +207,7 @@ def test_devices_that_cannot_be_reached(x):
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_the_cuda_array_interface_is_moved(cuda_machine, device):
     source = cuda_machine.holding(values(6))
-    stream = stream_on(cuda_machine.sim, blocking=False)
+    stream = cuda_machine.sim.side()
     source.release(stream)
     tensor = fastdl.asarray(Interface(source, stream), device=device)
     assert (tensor.data_ptr == source.data_ptr) is (device == "cuda:0")
@@ -231,7 +225,7 @@ def test_the_cuda_array_interface_has_no_copies(cuda_machine):
 
 def sources(here, device=0):
     """Device data, six numbers of four bytes, by each interface: what has it, and its bytes."""
-    stream = stream_on(here.sim, device, blocking=False)
+    stream = here.sim.side(device)
     for kind in (Protocol, Table):
         found = here.array(device=device, stream=stream)
         yield kind(found), found.write()
@@ -264,7 +258,7 @@ class Mover:
     def __call__(self, x, device):
         here, cls = self.here, Array if isinstance(x, np.ndarray | fastdl.Tensor) else type(x)
         found = fastdl.asarray(x, device="cpu").numpy()
-        stream = stream_on(here.sim, device.id, blocking=False)
+        stream = here.sim.side(device.id)
         array = here.array(
             device=device.id, stream=stream, shape=found.shape, dtype=found.dtype.name
         )
@@ -550,7 +544,7 @@ def test_the_result_is_ready_on_the_stream(here, library, case):
     number = int(case == "moved")
     for x, _ in sources(here):
         x = Copying(here) if case == "copied" else x
-        stream = stream_on(here.sim, number, blocking=False)
+        stream = here.sim.side(number)
         with current_stream(getattr(getattr(x, "array", None), "stream", here.default)):
             result = fastdl.convert(x, cls, stream=stream, **keywords)
         tensor = fastdl.asarray(result) if case == "moved" else getattr(result, "tensor", result)
@@ -562,14 +556,14 @@ def test_without_the_stream_it_is_not_ready(cuda_machine, library):
     """What the test above would see."""
     x, _ = next(sources(cuda_machine))
     tensor = fastdl.convert(x, library(devices=ANYWHERE)).tensor
-    keep(cuda_machine, tensor, stream_on(cuda_machine.sim, blocking=False), read)
+    keep(cuda_machine, tensor, cuda_machine.sim.side(), read)
     expect_race(cuda_machine.sim)
 
 
 def test_an_object_that_is_returned_itself_is_ready_on_the_stream(here, library):
     for kind in (Protocol, Table):
-        stream = stream_on(here.sim, blocking=False)
-        array = here.array(stream=stream_on(here.sim, blocking=False))
+        stream = here.sim.side()
+        array = here.array(stream=here.sim.side())
         cls = with_importer(kind)
         x = cls(array)
         array.write()
@@ -578,7 +572,7 @@ def test_an_object_that_is_returned_itself_is_ready_on_the_stream(here, library)
         array.read(stream)
     cls = library(devices=ANYWHERE)
     tensor = here.tensor(6, "int32")
-    busy, stream = (stream_on(here.sim, blocking=False) for _ in range(2))
+    busy, stream = (here.sim.side() for _ in range(2))
     keep(here, tensor, busy)
     tensor.record(busy)
     x = cls(tensor)
@@ -591,8 +585,8 @@ def test_what_is_moved_for_a_caller_that_orders_all_work_is_there(here, library)
     """Nobody could name a stream on which the result would be ready."""
     cls = library(devices=ANYWHERE, move=Mover(here))
     result = fastdl.convert(values(6), cls, device=here.device, stream=-1)
-    keep(here, fastdl.from_dlpack(result, stream=-1), stream_on(here.sim, blocking=False), read)
-    synchronize(here.sim, here.default)
+    keep(here, fastdl.from_dlpack(result, stream=-1), here.sim.side(), read)
+    here.sim.finish(here.default)
 
 
 def test_the_caller_orders_all_work(here, library):

@@ -19,16 +19,7 @@ from fastdl._devices import driver
 from fastdl._protocol import placement
 from tests.support.build import extension
 from tests.support.ctypes_dlpack import IS_COPIED, FakeProducer, Managed, capsule_of, opened
-from tests.support.frameworks import (
-    Plain,
-    Protocol,
-    Table,
-    capturing,
-    given_back,
-    in_thread,
-    stream_on,
-    synchronize,
-)
+from tests.support.frameworks import Plain, Protocol, Table, given_back
 from tests.support.memory import FAILING_TO_THE_HOST, bytes_of, expect_race, machine, values
 from tests.support.simulation import write
 
@@ -257,7 +248,7 @@ def tuple_of(here, ordinal=0):
 @pytest.mark.parametrize("recorded", [True, False])
 def test_the_source_is_ready(here, recorded):
     tensor = here.tensor(100, "int32")
-    stream = stream_on(here.sim, blocking=False)
+    stream = here.sim.side()
     kernel(here, tensor, stream)
     if recorded:
         tensor.record(stream)
@@ -265,13 +256,13 @@ def test_the_source_is_ready(here, recorded):
     if recorded:
         assert bytes_of(here.sim, result) == bytes([5]) * 400
     else:
-        synchronize(here.sim, stream)
+        here.sim.finish(stream)
         expect_race(here.sim)
 
 
 @pytest.mark.parametrize("source", [Protocol, Table])
 def test_foreign_sources_are_ready(here, source):
-    stream = stream_on(here.sim, blocking=False)
+    stream = here.sim.side()
     array = here.array(stream=stream if source is Protocol else here.default)
     tensor = fastdl.from_dlpack(source(array))
     payload = array.write()
@@ -282,7 +273,7 @@ def test_foreign_sources_are_ready(here, source):
 
 def written(here, tensor):
     """The stream of a kernel on device 1 that nobody records: only a copy there comes after it."""
-    stream = stream_on(here.sim, 1, blocking=False)
+    stream = here.sim.side(1)
     kernel(here, tensor, stream, device=1)
     return stream
 
@@ -302,7 +293,7 @@ def test_the_work_stream_serves_copies_to_the_host(here):
 
 def test_a_copy_to_the_host_made_on_another_thread(here):
     tensor, made = here.holding(values(100)), []
-    in_thread(here.sim, lambda: made.append(tensor.to("cpu")))
+    here.sim.in_thread(lambda: made.append(tensor.to("cpu")))
     check(here, made[0], values(100))
 
 
@@ -350,7 +341,7 @@ READERS = {
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("broken", [False, True])
 def test_the_host_waits_before_it_reads_pinned_memory(here, reader, broken):
-    tensor, stream = here.tensor(100, "int32", here.pinned), stream_on(here.sim, blocking=False)
+    tensor, stream = here.tensor(100, "int32", here.pinned), here.sim.side()
     kernel(here, tensor, stream)
     tensor.record(stream)
     assert driver.edges(tensor) == 1
@@ -376,20 +367,20 @@ def test_the_gil_is_free_while_the_host_waits(here):
 
 
 def test_no_copy_enters_a_graph(here):
-    stream = stream_on(here.sim, blocking=False)
+    stream = here.sim.side()
     tensor = here.tensor(10)
     here.sim.run()
-    synchronize(here.sim, here.default)
-    with capturing(here.sim, stream), pytest.raises(BufferError, match="a graph is being captured"):
+    here.sim.finish(here.default)
+    with here.sim.capturing(stream), pytest.raises(BufferError, match="a graph is being captured"):
         tensor.to("cpu", stream=stream)
 
 
 def test_a_copy_to_the_host_on_another_stream_during_a_capture(cuda_machine):
     """On HIP every wait of the host breaks the capture."""
     sim, tensor = cuda_machine.sim, cuda_machine.holding(values(10))
-    stream, other = stream_on(sim, blocking=False), stream_on(sim, blocking=False)
+    stream, other = sim.side(), sim.side()
     sim.run()
-    with capturing(sim, stream):
+    with sim.capturing(stream):
         result = tensor.to("cpu", stream=other)
     check(cuda_machine, result, values(10))
 
@@ -492,7 +483,7 @@ def test_a_device_without_a_driver_of_fastdls(here):
 def test_to(here):
     tensor, pinned = here.tensor(), here.holding(values(3), here.pinned)
     assert tensor.to(here.device) is tensor
-    assert tensor.to(here.device, stream=stream_on(here.sim)) is tensor
+    assert tensor.to(here.device, stream=here.sim.side(blocking=True)) is tensor
     assert pinned.to("cpu") is pinned
     assert pinned.to(here.pinned) is pinned
     assert pinned.tolist() == values(3).tolist()
@@ -513,7 +504,7 @@ def test_from_dlpack_to_the_host(here):
     with pytest.raises(fastdl.CopyRequiredError):
         fastdl.from_dlpack(producer, device="cpu", copy=False)
     with pytest.raises(ValueError, match="no streams"):
-        fastdl.from_dlpack(producer, device="cpu", stream=stream_on(here.sim))
+        fastdl.from_dlpack(producer, device="cpu", stream=here.sim.side(blocking=True))
 
 
 class Working(FakeProducer):
@@ -610,7 +601,7 @@ def test_dlpack_to_the_host_ignores_the_stream(here):
 
 def test_managed_memory_for_the_cpu_is_not_copied(cuda_machine):
     tensor = cuda_machine.tensor(100, "int32", "cuda_managed:1")
-    stream = stream_on(cuda_machine.sim, 1, blocking=False)
+    stream = cuda_machine.sim.side(1)
     kernel(cuda_machine, tensor, stream, device=1)
     tensor.record(stream)
     for copy in [None, False]:
@@ -625,7 +616,7 @@ def test_managed_memory_for_the_cpu_is_not_copied(cuda_machine):
 
 def test_managed_memory_for_the_cpu_is_waited_for(cuda_machine):
     tensor = cuda_machine.tensor(100, "int32", "cuda_managed:1")
-    stream = stream_on(cuda_machine.sim, 1, blocking=False)
+    stream = cuda_machine.sim.side(1)
     kernel(cuda_machine, tensor, stream, device=1)
     tensor.record(stream)
     cuda_machine.ignore("await event")
@@ -698,11 +689,11 @@ def test_asarray_of_strides_and_read_only_data(cuda_machine):
 @pytest.mark.parametrize("stream", ["legacy", "per thread", "handle"])
 def test_asarray_comes_after_the_stream(cuda_machine, stream):
     source, sim = cuda_machine.tensor(100, "int32"), cuda_machine.sim
-    number = {"legacy": 1, "per thread": 2}.get(stream) or stream_on(sim, blocking=False)
+    number = {"legacy": 1, "per thread": 2}.get(stream) or sim.side()
     kernel(cuda_machine, source, number)
     tensor = fastdl.asarray(Interface(source, stream=number))
     assert driver.edges(tensor) == 1
-    consumer = stream_on(sim, blocking=False)
+    consumer = sim.side()
     tensor.__dlpack__(stream=consumer)
     kernel(cuda_machine, source, consumer)
 
@@ -768,7 +759,7 @@ def outcome(function):
 )
 @pytest.mark.parametrize("after", [0, 1])
 def test_failing_copies_to_the_host(here, way, call, after):
-    tensor, busy = here.tensor((3, 40), "int32"), stream_on(here.sim, blocking=False)
+    tensor, busy = here.tensor((3, 40), "int32"), here.sim.side()
     kernel(here, tensor, busy)
     tensor.record(busy)
     functions = {"to the host": lambda: tensor.to("cpu"), "rows": lambda: tensor[:, 3].to("cpu")}

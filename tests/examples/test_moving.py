@@ -6,7 +6,7 @@ import pytest
 from tests.examples.building import EXAMPLES
 from tests.support.build import load_module, run_compiler
 from tests.support.cxx import binding
-from tests.support.frameworks import Array, simulated, stream_on
+from tests.support.frameworks import Array, simulated
 from tests.support.isolate import run_isolated
 
 SOURCES = EXAMPLES / "moving"
@@ -111,8 +111,8 @@ def test_of_the_cuda_array_interface():
     """Without the waits, the simulation reports that the kernels race."""
     guide = cuda_view()
     with simulated("cuda") as sim:
-        array = Array(sim, stream=stream_on(sim, blocking=False))
-        stream = stream_on(sim, blocking=False)
+        array = Array(sim, stream=sim.side())
+        stream = sim.side()
         assert guide.argument_before(Interface(array, stream=stream), stream) == (
             array.pointer,
             (2, 3),

@@ -6,12 +6,10 @@ from contextlib import contextmanager
 
 import fastdl
 from fastdl._devices import driver
-from tests.support import simulation
 from tests.support.producers import Given, Producer, Tabled, hostile
-from tests.support.simulation import GLOBAL, Simulation, read, write
+from tests.support.simulation import GLOBAL, TYPES, Simulation, read, write
 
 NBYTES = 24  # of the six float32 of a Given
-TYPES = {"cuda": 2, "hip": 10}
 MANAGED = 13
 PINNED = {"cuda": 3, "hip": 11}
 
@@ -54,7 +52,7 @@ class Array:
         self.nbytes = like.nbytes
         with sim.device(device):
             self.pointer = sim.allocate(max(self.nbytes, 1), memory)
-            self.stream = default(sim) if stream is None else stream
+            self.stream = sim.default if stream is None else stream
         self.given = Given(
             data=self.pointer,
             device=(self.type, device),
@@ -93,7 +91,7 @@ class Protocol(Producer):
         if stream != -1:
             event = sim.event()  # of the context that is current: that of the array, or it fails
             sim.record(event, array.stream)
-            sim.wait(default(sim) if stream is None else stream, event)
+            sim.wait(sim.default if stream is None else stream, event)
             sim.ok("cuEventDestroy_v2", event)
         return array.given.capsule()
 
@@ -129,37 +127,6 @@ def current_stream(stream):
         hostile.set_stream(0, 0, False)
 
 
-@contextmanager
-def capturing(sim, stream, mode=GLOBAL, device=0):
-    """While a library captures a graph on a stream. The capture is intact at its end."""
-    with sim.device(device):
-        assert sim.begin_capture(stream, mode) == 0
-    try:
-        yield
-    finally:
-        with sim.device(device):
-            assert sim.end_capture(stream) == 0, "the capture was broken"
-
-
-def default(sim):
-    return 1 if sim.kind == "cuda" else 0
-
-
-def stream_on(sim, device=0, *, blocking=True):
-    with sim.device(device):
-        return sim.stream(blocking)
-
-
-def synchronize(sim, stream, device=0):
-    with sim.device(device):
-        sim.synchronize(stream)
-
-
-def destroy(sim, stream, device=0):
-    with sim.device(device):
-        sim.ok("cuStreamDestroy_v2", stream)
-
-
 def export(tensor, stream):
     tensor.__dlpack__(stream=stream, max_version=(1, 3))
 
@@ -176,21 +143,4 @@ def consume(tensor, stream, array, device=None):
     its capsule; the memory is the producer's."""
     with array.sim.device(array.ordinal if device is None else device):
         export(tensor, stream)
-    array.read(default(array.sim) if stream is None else stream, device)
-
-
-def in_thread(sim, function):
-    """Runs a function on a new thread, ordered before and after by Python."""
-
-    def run():
-        sim.acquire()
-        try:
-            return function()
-        finally:
-            sim.publish()
-
-    sim.publish()
-    try:
-        return simulation.in_thread(run)
-    finally:
-        sim.acquire()
+    array.read(array.sim.default if stream is None else stream, device)

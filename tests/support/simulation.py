@@ -28,52 +28,33 @@ _WARNINGS = ["-Wconversion", "-Wshadow", "-pedantic"]
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2  # capture modes
 
-# p: a pointer or handle, P: where one is returned, a: an address of a device (64 bits on CUDA, a
-# pointer on HIP), q: 64 bits, i, u: int, z: size_t, A, I, U, Q, Z: where one is returned, s: a
-# text, c: one byte. All return an int, but for one of HIP's.
-_CUDA = """
-cuDeviceGet Ii; cuGetErrorName iS
-cuDevicePrimaryCtxRetain Pi; cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxGetState iUI
-cuDevicePrimaryCtxReset_v2 i; cuCtxPushCurrent_v2 p; cuCtxPopCurrent_v2 P; cuCtxGetCurrent P
-cuCtxSetCurrent p; cuCtxGetDevice I; cuCtxGetId pQ; cuCtxCreate_v2 Pui; cuCtxDestroy_v2 p
-cuPointerGetAttributes uppq; cuMemcpyAsync qqzp; cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp
-"""
-_HIP = """
-hipGetDevice I; hipSetDevice i; hipGetErrorName i; hipGetLastError -
-hipPeekAtLastError -; hipPointerGetAttributes pp; hipMemcpyAsync ppzip
-hipMemsetAsync pizp; hipMemcpy2DAsync pzpzzzip
-"""
-#: Those that differ in the name alone: CUDA's, HIP's, and what they take.
-_BOTH = """
-cuInit hipInit u; cuDriverGetVersion hipRuntimeGetVersion I; cuDeviceGetCount hipGetDeviceCount I
-cuEventCreate hipEventCreateWithFlags Pu
-cuEventRecord hipEventRecord pp; cuEventQuery hipEventQuery p
-cuEventSynchronize hipEventSynchronize p; cuEventDestroy_v2 hipEventDestroy p
-cuStreamCreate hipStreamCreateWithFlags Pu; cuStreamDestroy_v2 hipStreamDestroy p
-cuStreamWaitEvent hipStreamWaitEvent ppu; cuStreamSynchronize hipStreamSynchronize p
-cuLaunchHostFunc hipLaunchHostFunc ppp
+TYPES = {"cuda": 2, "hip": 10}  # of devices, in DLPack
+#: CUDA's name of a function, HIP's, and what both take where a test calls them. p: a pointer or
+#: handle, P: where one is returned, a: an address of a device (64 bits on CUDA, a pointer on HIP),
+#: A: where one is returned, i, u: int, I: where one is returned, z: size_t, q: 64 bits, c: a byte.
+_FUNCTIONS = """
+cuInit hipInit u; cuDriverGetVersion hipRuntimeGetVersion; cuDeviceGetCount hipGetDeviceCount I
+cuEventCreate hipEventCreateWithFlags Pu; cuEventRecord hipEventRecord pp
+cuEventQuery hipEventQuery p; cuEventSynchronize hipEventSynchronize p
+cuEventDestroy_v2 hipEventDestroy p; cuStreamCreate hipStreamCreateWithFlags Pu
+cuStreamDestroy_v2 hipStreamDestroy p; cuStreamWaitEvent hipStreamWaitEvent ppu
+cuStreamSynchronize hipStreamSynchronize p; cuLaunchHostFunc hipLaunchHostFunc ppp
 cuStreamBeginCapture_v2 hipStreamBeginCapture pi; cuStreamEndCapture hipStreamEndCapture pP
-cuGraphDestroy hipGraphDestroy p; cuStreamIsCapturing hipStreamIsCapturing pI
-cuStreamGetCaptureInfo_v2 hipStreamGetCaptureInfo_v2 pIQPPZ
+cuGraphDestroy hipGraphDestroy p; cuStreamIsCapturing hipStreamIsCapturing
 cuThreadExchangeStreamCaptureMode hipThreadExchangeStreamCaptureMode I
 cuMemAlloc_v2 hipMalloc Az; cuMemFree_v2 hipFree a; cuMemAllocManaged hipMallocManaged Azu
 cuMemHostAlloc hipHostMalloc Pzu; cuMemFreeHost hipHostFree p
+cuPointerGetAttributes hipPointerGetAttributes; cuMemcpy2DAsync_v2 hipMemcpy2DAsync
+cuMemcpyAsync hipMemcpyAsync; cuMemsetD8Async hipMemsetAsync
+cuCtxGetCurrent hipGetDevice; cuCtxPushCurrent_v2 hipSetDevice
 """
-#: Those that also take something else, or in another order.
-_COUNTERPARTS = """
-cuPointerGetAttributes hipPointerGetAttributes cuMemcpyAsync hipMemcpyAsync
-cuMemcpy2DAsync_v2 hipMemcpy2DAsync
-cuMemsetD8Async hipMemsetAsync cuCtxGetCurrent hipGetDevice cuCtxPushCurrent_v2 hipSetDevice
+#: Those that take something else, or that only one of the two has.
+_OWN = """
+cuMemcpyAsync qqzp; cuMemsetD8Async qczp; cuCtxGetCurrent P; cuCtxPushCurrent_v2 p
+cuDevicePrimaryCtxRetain Pi; cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxReset_v2 i
+cuCtxPopCurrent_v2 P; cuCtxSetCurrent p; cuCtxCreate_v2 Pui; cuCtxDestroy_v2 p
+hipMemcpyAsync ppzip; hipMemsetAsync pizp; hipGetDevice I; hipSetDevice i
 """
-_TYPES = {
-    "p": ctypes.c_void_p,
-    "q": ctypes.c_uint64,
-    "i": ctypes.c_int,
-    "u": ctypes.c_uint,
-    "z": ctypes.c_size_t,
-    "s": ctypes.c_char_p,
-    "c": ctypes.c_ubyte,
-}
 ADDRESS = {"cuda": ctypes.c_uint64, "hip": ctypes.c_void_p}
 
 
@@ -82,8 +63,7 @@ def _entries(text):
 
 
 #: What HIP calls a function of CUDA.
-HIP_NAMES = {cuda: hip for cuda, hip, _ in _entries(_BOTH)}
-HIP_NAMES |= dict(zip(_COUNTERPARTS.split()[::2], _COUNTERPARTS.split()[1::2], strict=True))
+HIP_NAMES = {cuda: hip for cuda, hip, *_ in _entries(_FUNCTIONS)}
 
 
 class Access(ctypes.Structure):
@@ -106,23 +86,16 @@ def write(pointer, length, payload):
     return Access(pointer, length, ord("w"), payload)
 
 
-def functions(kind):
-    """The names of a driver's functions that are known here, each with the types it takes."""
-    types = {**_TYPES, "a": ADDRESS[kind]}
-    types |= {letter.upper(): ctypes.POINTER(found) for letter, found in types.items()}
-    both = [(entry[kind == "hip"], entry[2]) for entry in _entries(_BOTH)]
-    own = _entries(_CUDA if kind == "cuda" else _HIP)
-    return {name: [types[letter] for letter in letters.strip("-")] for name, letters in both + own}
-
-
 def declare(library, kind):
     """Gives the functions of a loaded driver, simulated or not, their types. Those that it does not
     have are passed over."""
-    for name, types in functions(kind).items():
-        if hasattr(library, name):
-            getattr(library, name).argtypes = types
-            text = name == "hipGetErrorName"
-            getattr(library, name).restype = ctypes.c_char_p if text else ctypes.c_int
+    types = {"p": ctypes.c_void_p, "q": ctypes.c_uint64, "i": ctypes.c_int, "u": ctypes.c_uint}
+    types |= {"z": ctypes.c_size_t, "c": ctypes.c_ubyte, "a": ADDRESS[kind]}
+    types |= {letter.upper(): ctypes.POINTER(found) for letter, found in types.items()}
+    both = [(entry[kind == "hip"], *entry[2:]) for entry in _entries(_FUNCTIONS)]
+    for name, *letters in both + _entries(_OWN):
+        if letters and hasattr(library, name):
+            getattr(library, name).argtypes = [types[letter] for letter in letters[0]]
     return library
 
 
@@ -217,6 +190,9 @@ class Simulation(Calls):
         self.path = library_path(kind, old=old)
         self.folder = self.path.parent
         super().__init__(ctypes.CDLL(str(self.path)), kind)
+        self.type = TYPES[kind]
+        self.place = self.type, 0
+        self.default = 1 if kind == "cuda" else 0  # the number of the default stream
         self._declare_control()
         self.loaded[self.path] = self
 
@@ -319,6 +295,17 @@ class Simulation(Calls):
 
     def end_capture(self, stream):
         return self.call("cuStreamEndCapture", stream, ctypes.c_void_p())
+
+    @contextmanager
+    def capturing(self, stream, mode=GLOBAL, device=0):
+        """While a library captures a graph on a stream. The capture is intact at its end."""
+        with self.device(device):
+            assert self.begin_capture(stream, mode) == 0
+        try:
+            yield
+        finally:
+            with self.device(device):
+                assert self.end_capture(stream) == 0, "the capture was broken"
 
     def capture_mode(self):
         """How this thread deals with captures: GLOBAL, unless it asked for something else."""
@@ -438,8 +425,34 @@ class Simulation(Calls):
             self.ok("cuCtxPopCurrent_v2", ctypes.c_void_p())
             self.ok("cuCtxDestroy_v2", context)
 
+    def side(self, device=0, *, blocking=False):
+        """A new stream of a device."""
+        with self.device(device):
+            return self.stream(blocking)
 
-def in_thread(function):
-    """Runs it on a new thread; what it returned or raised."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function).result()
+    def destroy(self, stream, device=0):
+        with self.device(device):
+            self.ok("cuStreamDestroy_v2", stream)
+
+    def finish(self, stream, device=0):
+        """The host waits for a stream of a device."""
+        with self.device(device):
+            self.synchronize(stream)
+
+    def in_thread(self, function):
+        """Runs a function on a new thread, ordered before and after by Python; what it returned or
+        raised."""
+
+        def run():
+            self.acquire()
+            try:
+                return function()
+            finally:
+                self.publish()
+
+        self.publish()
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                return pool.submit(run).result()
+        finally:
+            self.acquire()
