@@ -357,17 +357,21 @@ PUT_OFF = """
 """
 
 
+def in_child(kind, code):
+    return run_isolated(PUT_OFF.format(kind=kind) + code, timeout=TIMEOUT)
+
+
 @with_a_gil
 def test_nothing_is_lost_when_python_ends(kind):
-    said = run_isolated(PUT_OFF.format(kind=kind) + "    put_off(int)")
+    said = in_child(kind, "    put_off(int)")
     assert said.splitlines() == ["released", "0 allocations"]
 
 
 def test_nothing_is_scheduled_once_python_ends(kind):
     """Neither when it begins to end, nor afterwards: then libc runs the deleter of a tensor."""
-    run_isolated(
-        PUT_OFF.format(kind=kind)
-        + """
+    in_child(
+        kind,
+        """
     driver.at_exit()
     drop_in_callback(here, [tensor_on(sim)])
     let_main_run()
@@ -376,16 +380,16 @@ def test_nothing_is_scheduled_once_python_ends(kind):
     register = ctypes.CDLL(None).__cxa_atexit
     register.argtypes = [ctypes.c_void_p] * 3
     assert register(struct.deleter, address, None) == 0
-    """
+    """,
     )
 
 
 @with_a_gil
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_leaves_it_to_its_parent(kind):
-    said = run_isolated(
-        PUT_OFF.format(kind=kind)
-        + """
+    said = in_child(
+        kind,
+        """
     import warnings
     warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)
     def fork():
@@ -397,7 +401,7 @@ def test_a_forked_child_leaves_it_to_its_parent(kind):
         assert os.waitpid(child, 0)[1] == 0
         assert waiting() == 1
     put_off(fork)
-    """
+    """,
     )
     assert said.splitlines() == ["released", "0 allocations"]
 
@@ -405,9 +409,9 @@ def test_a_forked_child_leaves_it_to_its_parent(kind):
 def test_a_deleter_does_not_wait_for_the_gil(kind):
     """The main thread keeps it until the callback has ended, as a library may that calls the driver
     with the GIL held."""
-    run_isolated(
-        PUT_OFF.format(kind=kind)
-        + """
+    in_child(
+        kind,
+        """
     array = Array(sim)
     struct, address = taken(fastdl.from_dlpack(Plain(array)))
     queue(here, sim.side(), struct.deleter, address)
@@ -419,5 +423,4 @@ def test_a_deleter_does_not_wait_for_the_gil(kind):
     let_main_run()
     given_back(array)
     """,
-        timeout=TIMEOUT,
     )

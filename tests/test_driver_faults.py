@@ -20,9 +20,7 @@ from tests.support.frameworks import (
     TYPES,
     Array,
     Plain,
-    Protocol,
     Table,
-    consume,
     current_stream,
     export,
     given_back,
@@ -57,13 +55,17 @@ def without(request):
     driver.replace_driver(TYPES[kind], None)
 
 
+def given_on(kind):
+    return Given(data=0x7000, device=(TYPES[kind], 0))
+
+
 def check_without_a_driver(kind, match):
     """Everything that needs no driver works; the rest says why it does not."""
     start = {"cuda": 1, "hip": 0}[kind]
     with pytest.raises(BufferError, match=match):
         driver.driver_facts(TYPES[kind])
     for make in (Producer, Tabled):
-        given = Given(data=0x7000, device=(TYPES[kind], 0))
+        given = given_on(kind)
         producer = make(given) if make is Tabled else make(given, (TYPES[kind], 0))
         tensor = fastdl.from_dlpack(producer)
         for stream in (None, start, -1):
@@ -74,7 +76,7 @@ def check_without_a_driver(kind, match):
         given.assert_alive()
         del caught, call, tensor
         given.assert_released()
-    given = Given(data=0x7000, device=(TYPES[kind], 0))
+    given = given_on(kind)
     tensor = fastdl.from_dlpack(Producer(given, (TYPES[kind], 0)), stream=-1)
     export(tensor, 4096)
     del tensor
@@ -91,17 +93,17 @@ def test_an_import_that_needs_an_order_needs_a_driver(without, tmp_path):
     """A table orders nothing: without a driver, only its own stream is the right one."""
     kind, put = without
     put(tmp_path / "libcuda.so.1")
-    given = Given(data=0x7000, device=(TYPES[kind], 0))
+    given = given_on(kind)
     with current_stream(4096), pytest.raises(BufferError, match="no (CUDA|HIP) driver") as caught:
         fastdl.from_dlpack(Tabled(given))
     del caught
     given.assert_released()
-    given = Given(data=0x7000, device=(TYPES[kind], 0))
+    given = given_on(kind)
     with pytest.raises(BufferError, match="no (CUDA|HIP) driver") as caught:
         fastdl.from_dlpack(Tabled(given), stream=4096)  # it has no __dlpack__ to be asked instead
     del caught
     given.assert_released()
-    given = Given(data=0x7000, device=(TYPES[kind], 0))
+    given = given_on(kind)
     with current_stream(4096), fastdl.use_stream((TYPES[kind], 0), 4096):
         fastdl.from_dlpack(Tabled(given))
     given.assert_released()
@@ -152,18 +154,6 @@ def test_a_driver_that_does_not_start(sim, at):
 def test_a_driver_without_a_device(kind):
     with simulated(kind, devices=0):
         check_without_a_driver(kind, r"(NO_DEVICE|NoDevice) \(100\)")
-
-
-def test_an_old_driver_without_optional_symbols():
-    with simulated("cuda", old=True) as sim:
-        array = Array(sim, stream=sim.side())
-        array.write()
-        tensor = fastdl.from_dlpack(Protocol(array))
-        array.read(1)
-        tensor.record(1)
-        consume(tensor, sim.side(), array)
-        tensor.release(1)
-        del tensor
 
 
 def test_a_driver_that_has_shut_down(sim):

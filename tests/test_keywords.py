@@ -12,7 +12,7 @@ import fastdl
 from fastdl._bridges import lookup
 from fastdl._convert.convert import ANYWHERE, COMPACT, COPIED, DEVICE, Bridge
 from fastdl._core import tensor as core
-from tests.support.frameworks import Protocol, Table, current_stream
+from tests.support.frameworks import Interface, Protocol, Table, current_stream
 from tests.support.isolate import in_fresh_process
 from tests.support.library import Array, libraries
 from tests.support.memory import bytes_of, expect_race, values
@@ -28,20 +28,6 @@ def table_of_tensors():
 @pytest.fixture
 def library(monkeypatch):
     return libraries(monkeypatch)
-
-
-class Interface:
-    """An array with `__cuda_array_interface__`, in use on `stream`."""
-
-    def __init__(self, tensor, stream):
-        self.tensor = tensor
-        self.__cuda_array_interface__ = {
-            "shape": tensor.shape,
-            "typestr": "<i4",
-            "data": (tensor.data_ptr, False),
-            "version": 3,
-            "stream": stream,
-        }
 
 
 class Image:
@@ -209,7 +195,7 @@ def test_the_cuda_array_interface_is_moved(cuda_machine, device):
     source = cuda_machine.holding(values(6))
     stream = cuda_machine.sim.side()
     source.release(stream)
-    tensor = fastdl.asarray(Interface(source, stream), device=device)
+    tensor = fastdl.asarray(Interface(source, stream=stream), device=device)
     assert (tensor.data_ptr == source.data_ptr) is (device == "cuda:0")
     assert bytes_of(cuda_machine.sim, tensor) == values(6).tobytes()
 
@@ -217,7 +203,7 @@ def test_the_cuda_array_interface_is_moved(cuda_machine, device):
 def test_the_cuda_array_interface_has_no_copies(cuda_machine):
     source = cuda_machine.holding(values(6))
     with pytest.raises(BufferError, match="cannot be copied to cuda:0: .*host memory only"):
-        fastdl.asarray(Interface(source, 1), device="cuda:0", copy=True)
+        fastdl.asarray(Interface(source, stream=1), device="cuda:0", copy=True)
 
 
 # ---- convert: device ------------------------------------------------------------------------
@@ -236,7 +222,7 @@ def sources(here, device=0):
         tensor.__dlpack__(stream=stream, max_version=(1, 3))
         keep(here, tensor, stream)
         tensor.record(stream)
-        yield Interface(tensor, stream), bytes([5]) * tensor.nbytes
+        yield Interface(tensor, stream=stream), bytes([5]) * tensor.nbytes
 
 
 @pytest.mark.parametrize("like", [np.ndarray, np, np.zeros(1), fastdl.Tensor])
@@ -601,7 +587,7 @@ def test_the_caller_orders_all_work(here, library):
 def test_streams_that_a_device_does_not_have(cuda_machine, library):
     cls = library(devices=ANYWHERE)
     tensor = cuda_machine.tensor(3, "int32")
-    for x in (tensor, Interface(tensor, 1), cls(tensor)):
+    for x in (tensor, Interface(tensor, stream=1), cls(tensor)):
         with pytest.raises(TypeError, match="expected a stream as an int"):
             fastdl.convert(x, cls, stream="7")
         with pytest.raises(ValueError, match="64 bits"):

@@ -19,7 +19,7 @@ from fastdl._devices import driver
 from fastdl._protocol import placement
 from tests.support.build import extension
 from tests.support.ctypes_dlpack import IS_COPIED, FakeProducer, Managed, capsule_of, opened
-from tests.support.frameworks import Plain, Protocol, Table, given_back
+from tests.support.frameworks import Interface, Plain, Protocol, given_back
 from tests.support.memory import FAILING_TO_THE_HOST, bytes_of, expect_race, machine, values
 from tests.support.simulation import write
 
@@ -260,17 +260,6 @@ def test_the_source_is_ready(here, recorded):
         expect_race(here.sim)
 
 
-@pytest.mark.parametrize("source", [Protocol, Table])
-def test_foreign_sources_are_ready(here, source):
-    stream = here.sim.side()
-    array = here.array(stream=stream if source is Protocol else here.default)
-    tensor = fastdl.from_dlpack(source(array))
-    payload = array.write()
-    if source is Protocol:  # the table tells the stream after the import, too
-        tensor = fastdl.from_dlpack(source(array))
-    assert bytes_of(here.sim, copied(tensor)) == payload
-
-
 def written(here, tensor):
     """The stream of a kernel on device 1 that nobody records: only a copy there comes after it."""
     stream = here.sim.side(1)
@@ -304,14 +293,6 @@ def test_a_copy_to_the_host_is_waited_for(here):
     result = here.holding(values(100)).to("cpu")
     assert here.sim.peek(result.data_ptr, 400) == values(100).tobytes()  # before anything else ran
     assert driver.edges(result) == 0
-
-
-def test_a_copy_to_the_host_that_is_not_waited_for_is_seen(here):
-    tensor = here.holding(values(100))
-    here.ignore("await stream")
-    result = tensor.to("cpu")
-    here.sim.host_read(result.data_ptr, 400)
-    expect_race(here.sim)
 
 
 consumer = extension("consumer")
@@ -354,13 +335,6 @@ def test_the_host_waits_before_it_reads_pinned_memory(here, reader, broken):
         expect_race(here.sim)
     else:
         assert here.sim.peek(tensor.data_ptr, 400) == bytes([5]) * 400
-
-
-def test_the_gil_is_free_while_the_host_waits(here):
-    tensor = here.tensor(100)
-    tensor.to("cpu")
-    assert here.sim.gil_violations() == []
-    assert here.calls("await stream") > 0
 
 
 # ---- captures -------------------------------------------------------------------------------
@@ -448,26 +422,10 @@ def test_kinds_of_memory_on_both_sides_of_rocm_6(version):
                 here.sim.free(pointer, kind)
 
 
-@pytest.mark.parametrize("managed_type", [1, 2])
-def test_kinds_of_memory_on_cuda(managed_type):
-    with machine("cuda", managed_type=managed_type) as here:
-        for device in here.devices:
-            tensor = here.tensor(3, device=device)
-            assert driver.find_pointer(2, tensor.data_ptr) == tensor.device
-            assert driver.find_pointer(2, tensor.data_ptr + 11) == tensor.device
-            del tensor
-
-
 def test_an_address_that_the_driver_does_not_know(here):
     tensor = claim(here, bytearray(4), tuple_of(here))
     with pytest.raises(BufferError, match="driver does not know the address 0x"):
         copied(tensor)
-
-
-def test_a_device_of_another_driver():
-    with machine("cuda") as here, pytest.raises(BufferError, match="to ordinary host memory only"):
-        here.tensor().to("rocm")
-    assert here
 
 
 def test_a_device_without_a_driver_of_fastdls(here):
@@ -549,18 +507,6 @@ def test_what_the_producer_cannot_do_fastdl_does(here, producer_type):
     check(here, result, values(2, 3))
 
 
-def test_the_producer_is_asked_first(here):
-    class Copying(FakeProducer):
-        def __dlpack__(self, **keywords):
-            self.calls.append(keywords)
-            return capsule_of((2,), data=bytearray(8), flags=IS_COPIED)
-
-    producer = Copying(tuple_of(here))
-    fastdl.from_dlpack(producer, device="cpu")
-    assert producer.calls == [{"max_version": (1, 3), "dl_device": (1, 0)}]
-    assert here.sim.calls(here.name("line")) == 0
-
-
 def test_errors_of_the_producer_pass():
     class Broken(FakeProducer):
         def __dlpack__(self, **keywords):
@@ -614,17 +560,6 @@ def test_managed_memory_for_the_cpu_is_not_copied(cuda_machine):
     assert tensor.to("cpu").tolist() == [0x05050505] * 100
 
 
-def test_managed_memory_for_the_cpu_is_waited_for(cuda_machine):
-    tensor = cuda_machine.tensor(100, "int32", "cuda_managed:1")
-    stream = cuda_machine.sim.side(1)
-    kernel(cuda_machine, tensor, stream, device=1)
-    tensor.record(stream)
-    cuda_machine.ignore("await event")
-    tensor.__dlpack__(dl_device=(1, 0), max_version=(1, 3))
-    cuda_machine.sim.host_read(tensor.data_ptr, 400)
-    expect_race(cuda_machine.sim)
-
-
 def test_a_producer_of_managed_memory_that_answers_the_cpu_with_it(cuda_machine):
     source = cuda_machine.holding(values(6), "cuda_managed")
     cuda_machine.sim.run()
@@ -635,19 +570,6 @@ def test_a_producer_of_managed_memory_that_answers_the_cpu_with_it(cuda_machine)
 
 
 # ---- __cuda_array_interface__ ---------------------------------------------------------------
-
-
-class Interface:
-    def __init__(self, tensor, **changes):
-        self.tensor = tensor
-        self.__cuda_array_interface__ = {
-            "shape": tensor.shape,
-            "typestr": "<i4",
-            "data": (tensor.data_ptr, False),
-            "strides": None,
-            "version": 3,
-            **changes,
-        }
 
 
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:1", "cuda_managed:1", "cuda_host"])

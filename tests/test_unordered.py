@@ -7,7 +7,6 @@ from fastdl._devices import driver
 from fastdl._protocol import consumer
 from tests.support.frameworks import Array, Plain, Table, current_stream, given_back, simulated
 from tests.support.headers import every_world
-from tests.support.memory import expect_race
 from tests.support.producers import CPU, CUDA, Given, Lending, Producer, Tabled
 
 LIBRARIES = [
@@ -53,18 +52,6 @@ def test_the_caller_orders_it(here, library):
     assert driver.edges(tensor) == 0
     here.sim.finish(array.stream)
     assert tensor.to("cpu").numpy().tobytes() == expected
-
-
-@libraries
-def test_who_does_not_order_it_races(here, library):
-    """What the refusal is for."""
-    array = here.array(stream=here.sim.side())
-    array.write()
-    tensor = fastdl.from_dlpack(ignoring(library)(array), stream=-1)
-    stream = here.sim.side()
-    tensor.__dlpack__(stream=stream)
-    array.read(stream)
-    expect_race(here.sim)
 
 
 @told_first

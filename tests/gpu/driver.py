@@ -67,13 +67,6 @@ class Driver(Calls):
     def fill(self, stream, pointer, value, size):
         self.ok("cuMemsetD8Async", pointer, value, size, stream)
 
-    def order(self, earlier, later):
-        """`later` waits for what is queued on `earlier` now: what every library does."""
-        event = super().event()
-        self.record(event, earlier)
-        self.wait(later, event)
-        self.ok("cuEventDestroy_v2", event)  # in spite of the wait: the driver keeps what it needs
-
     def is_done(self, event):
         code = self.call("cuEventQuery", event)
         assert code in (0, NOT_READY), f"the query of an event answered {code}"

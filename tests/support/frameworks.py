@@ -49,15 +49,15 @@ class Array:
         self.ordinal = device
         self.type = {"managed": MANAGED, "pinned": PINNED[sim.kind]}.get(memory, TYPES[sim.kind])
         like = fastdl.empty(shape, dtype)
-        self.nbytes = like.nbytes
+        self.nbytes, self.shape = like.nbytes, like.shape
         with sim.device(device):
-            self.pointer = sim.allocate(max(self.nbytes, 1), memory)
+            self.pointer = self.data_ptr = sim.allocate(max(self.nbytes, 1), memory)
             self.stream = sim.default if stream is None else stream
         self.given = Given(
             data=self.pointer,
             device=(self.type, device),
             owner=self,
-            shape=like.shape,
+            shape=self.shape,
             dtype=like.dtype.__dlpack_data_type__(),
         )
         self.payloads = itertools.count(1)
@@ -73,9 +73,6 @@ class Array:
         with self.sim.device(self.ordinal if device is None else device):
             self.sim.kernel(stream, read(self.pointer, self.nbytes))
 
-    def bytes(self):
-        return self.sim.peek(self.pointer, self.nbytes)
-
 
 class Protocol(Producer):
     """Exports as CuPy does: an event on the current stream of the current device, for which the
@@ -89,10 +86,8 @@ class Protocol(Producer):
         array, sim = self.array, self.array.sim
         self.asked.append(stream)
         if stream != -1:
-            event = sim.event()  # of the context that is current: that of the array, or it fails
-            sim.record(event, array.stream)
-            sim.wait(sim.default if stream is None else stream, event)
-            sim.ok("cuEventDestroy_v2", event)
+            # The event is of the context that is current: that of the array, or it fails.
+            sim.order(array.stream, sim.default if stream is None else stream)
         return array.given.capsule()
 
 
@@ -110,6 +105,32 @@ class Table(Tabled):
     def __init__(self, array):
         super().__init__(array.given)
         self.array = array
+
+
+class Interface:
+    """An array that has `__cuda_array_interface__` and nothing else, in the memory of an Array or a
+    Tensor. `stream`: where it is in use."""
+
+    def __init__(self, memory, typestr="<i4", **changes):
+        self.memory = memory
+        self.__cuda_array_interface__ = {
+            "shape": memory.shape,
+            "typestr": typestr,
+            "data": (memory.data_ptr, False),
+            "strides": None,
+            "version": 3,
+            **changes,
+        }
+
+
+class IntLike:
+    """As a stream object that says its number as an int, and nothing else."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
 
 
 def tensor_on(sim, device=0, **array):

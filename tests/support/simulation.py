@@ -155,27 +155,28 @@ class Calls:
     def wait(self, stream, event):
         self.ok("cuStreamWaitEvent", stream, event, 0)
 
+    def order(self, earlier, later):
+        """`later` waits for what is queued on `earlier` now: what every library does."""
+        event = Calls.event(self)
+        self.record(event, earlier)
+        self.wait(later, event)
+        self.ok("cuEventDestroy_v2", event)  # in spite of the wait: the driver keeps what it needs
+
     def synchronize(self, stream):
         self.ok("cuStreamSynchronize", stream)
 
     def copy(self, to, source, length, stream):
         """Whatever kind of memory the two are."""
-        self.ok("cuMemcpyAsync", *self.copied(to, source, length, stream))
-
-    def copied(self, to, source, length, stream):
-        """The arguments of a copy; HIP wants to know the direction, or that it is to find out."""
-        return to, source, length, *([4] if self.kind == "hip" else []), stream
+        direction = [4] if self.kind == "hip" else []  # which it is to find out
+        self.ok("cuMemcpyAsync", to, source, length, *direction, stream)
 
     def allocate(self, length, kind="device"):
         """The address of memory of the current device: "device", "managed" or "pinned"."""
-        address = ADDRESS[self.kind]
         if kind == "pinned":
             return self.made("cuMemHostAlloc", length, 0)
-        name, *more = {
-            "device": ("cuMemAlloc_v2",),
-            "managed": ("cuMemAllocManaged", 1),
-        }[kind]
-        return self.made(name, length, *more, kind=address)
+        managed = kind == "managed"
+        name = "cuMemAllocManaged" if managed else "cuMemAlloc_v2"
+        return self.made(name, length, *([1] if managed else []), kind=ADDRESS[self.kind])
 
     def free(self, pointer, kind="device"):
         self.ok("cuMemFreeHost" if kind == "pinned" else "cuMemFree_v2", pointer)
@@ -429,6 +430,11 @@ class Simulation(Calls):
         """A new stream of a device."""
         with self.device(device):
             return self.stream(blocking)
+
+    def join(self, stream, later, device=0):
+        """Has a stream of a device wait for another, and so become a part of its capture."""
+        with self.device(device):
+            self.order(stream, later)
 
     def destroy(self, stream, device=0):
         with self.device(device):
