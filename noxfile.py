@@ -52,7 +52,7 @@ RUN_ONCE = (
 # and under the sanitizers.
 AT_THE_ENDS = (
     *("installed", "interop", "test_build.py", "test_c_order.py"),
-    *("test_c_streams.py", "test_captures.py", "test_cli.py", "test_contexts.py"),
+    *("test_captures.py", "test_cli.py", "test_contexts.py"),
     *("test_cpp_producers.py", "test_cython.py", "test_reliability.py"),
     *("test_driver.py", "test_driver_faults.py", "test_handshake.py"),
     *("test_handshake_faults.py", "test_readme.py", "test_release.py"),

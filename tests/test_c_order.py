@@ -1,13 +1,18 @@
-"""fastdl_order and fastdl_order_back: C code that works on a stream of its own."""
+"""C code that works on a stream of its own, by fastdl_order and fastdl_order_back or within a
+use_stream block."""
 
+import ctypes
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import fastdl
-from tests.support.frameworks import Protocol, Table, current_stream, stream_on
+from tests.support.ctypes_dlpack import Table as ExchangeTable
+from tests.support.ctypes_dlpack import address_in
+from tests.support.frameworks import Interface, Protocol, Table, current_stream, export
 from tests.support.headers import alone, every_world, installed
+from tests.support.library import libraries, showing_table
 from tests.support.memory import expect_race
 from tests.support.producers import Given, Tabled, hostile
 from tests.support.simulation import read, write
@@ -19,7 +24,7 @@ SHAPE, NBYTES = (2, 3), 24
 @pytest.fixture
 def streams(here):
     """The stream of the C code, and that of the library."""
-    return stream_on(here.sim, blocking=False), stream_on(here.sim, blocking=False)
+    return here.sim.side(), here.sim.side()
 
 
 @contextmanager
@@ -145,23 +150,10 @@ def test_streams_that_have_no_numbers(api, stream):
 # ---- what is no tensor by itself --------------------------------------------------------------
 
 
-class OnlyCuda:
-    """An array with `__cuda_array_interface__` and nothing else."""
-
-    def __init__(self, array):
-        self.__cuda_array_interface__ = {
-            "shape": SHAPE,
-            "typestr": "<f4",
-            "data": (array.pointer, False),
-            "version": 3,
-            "stream": array.stream,
-        }
-
-
 @every_world
 def test_the_work_stream_of_what_asarray_takes(api, cuda_machine):
-    x = OnlyCuda(cuda_machine.array())
-    stream = stream_on(cuda_machine.sim)
+    x = Interface(cuda_machine.array(), "<f4")
+    stream = cuda_machine.sim.side(blocking=True)
     with fastdl.use_stream("cuda:0", stream):
         assert api.work_stream(x, ASARRAY) == stream
     assert api.work_stream(x, ASARRAY) == 0
@@ -171,12 +163,12 @@ def test_the_work_stream_of_what_asarray_takes(api, cuda_machine):
 @installed
 @pytest.mark.parametrize("missing", [None, "before", "after"])
 def test_what_asarray_takes_is_ordered(api, cuda_machine, missing):
-    own, theirs = (stream_on(cuda_machine.sim, blocking=False) for _ in range(2))
+    own, theirs = (cuda_machine.sim.side() for _ in range(2))
     array = cuda_machine.array(stream=theirs)
     array.write()
     with fastdl.use_stream("cuda:0", theirs):
         work = (lambda: array.write(own), missing != "before", missing != "after")
-        api.order(OnlyCuda(array), own, *work, ASARRAY)
+        api.order(Interface(array, "<f4", stream=theirs), own, *work, ASARRAY)
     array.write()
     if missing:
         expect_race(cuda_machine.sim)
@@ -291,3 +283,100 @@ def test_a_result_without_the_package(api, here, streams, allocator):
         refused.assert_released()
         allocator(given)
         assert api.held(api.empty(Tabled(queued(here)), Tabled, theirs))["data"] == 0x1000
+
+
+# ---- what C code queues on its work stream ----------------------------------------------------
+
+# After fastdl_empty or fastdl_own: who uses what fastdl_wrap makes of it waits for that.
+
+
+def empty(api, here, cls):
+    return api.empty(here.tensor(SHAPE), cls)
+
+
+def owned(api, here, cls):
+    return api.own(here.tensor(SHAPE))
+
+
+def filled(api, here, stream, managed):
+    """`managed`, on which a kernel writes."""
+    with here.sim.device(0):
+        here.sim.kernel(stream, write(api.held(managed)["data"], NBYTES, 5))
+    return managed
+
+
+def used(here, tensor, stream):
+    export(tensor, stream)
+    with here.sim.device(0):
+        here.sim.kernel(stream, read(tensor.data_ptr, NBYTES))
+        here.sim.synchronize(stream)
+
+
+@installed
+@pytest.mark.parametrize("before", [True, False], ids=["made before the block", "in it"])
+@pytest.mark.parametrize("inside", [True, False], ids=["used in the block", "after it"])
+def test_a_tensor_is_used_after_what_fills_it(api, here, streams, before, inside):
+    own, other = streams
+    managed = owned(api, here, fastdl.Tensor) if before else None
+    with fastdl.use_stream(here.device, own):
+        managed = managed or owned(api, here, fastdl.Tensor)
+        tensor = api.wrap(filled(api, here, own, managed), fastdl.Tensor)
+        if inside:
+            used(here, tensor, other)
+    if not inside:
+        used(here, tensor, other)
+
+
+@installed
+@pytest.mark.parametrize("make", [empty, owned])
+def test_a_library_without_a_table_gets_it_after_what_fills_it(
+    api, here, streams, monkeypatch, make
+):
+    """It asks for its own stream, as CuPy does."""
+    own, other = streams
+
+    def finished(tensor, like):
+        used(here, tensor, other)
+        return like(tensor)
+
+    def allocated(shape, dtype, device):
+        return Protocol(here.array(shape=shape, dtype=dtype, device=device.id))
+
+    cls = libraries(monkeypatch)(make=finished, devices="anywhere", empty=allocated)
+    with fastdl.use_stream(here.device, own):
+        api.wrap(filled(api, here, own, make(api, here, cls)), cls)
+
+
+@installed
+@pytest.mark.parametrize("recorded", [False, True], ids=["on its work stream", "recorded"])
+def test_a_library_with_a_table_gets_memory_after_what_c_code_did(api, here, streams, recorded):
+    """The current stream of the library waits."""
+    own, other = streams
+    current = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
+    )
+
+    @current
+    def tell(device_type, device_id, out):
+        out[0] = other
+        return 0
+
+    capsule = showing_table()
+    table = ExchangeTable.from_address(address_in(capsule))
+    table.current_work_stream = ctypes.cast(tell, ctypes.c_void_p).value
+    cls = type("Lib", (), {"__dlpack_c_exchange_api__": capsule})
+    array = here.array()
+    tensor = fastdl.from_dlpack(Protocol(array))
+    if recorded:
+        array.write(own)
+        tensor.record(own)
+        result = api.wrap(api.own(tensor), cls)
+    else:
+        with fastdl.use_stream(here.device, own):
+            managed = api.own(tensor)
+            array.write(own)
+            result = api.wrap(managed, cls)
+    assert result.data_ptr == array.pointer
+    with here.sim.device(0):
+        here.sim.kernel(other, read(result.data_ptr, NBYTES))
+        here.sim.synchronize(other)

@@ -13,17 +13,8 @@ from fastdl._core import exchange
 from tests.support import headers
 from tests.support.build import extension
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, WORLDS, given
-from tests.support.ctypes_dlpack import (
-    CPU,
-    CUDA,
-    IS_COPIED,
-    OPENCL,
-    address_in,
-    opened,
-    strides_in,
-)
+from tests.support.ctypes_dlpack import CPU, CUDA, IS_COPIED, OPENCL, address_in, opened, strides_in
 from tests.support.every_producer import ways_to_hold
-from tests.support.frameworks import stream_on
 from tests.support.producers import hostile
 
 with_a_gil = pytest.mark.skipif(
@@ -245,7 +236,7 @@ def test_the_package_orders_streams_and_copies(api, array, cuda_machine):
     x = api.Exporting(
         owner=memory, data=memory.data_ptr, shape=(2, 3), strides=(3, 1), device=(CUDA, 0)
     )
-    own, other = stream_on(sim), stream_on(sim)
+    own, other = sim.side(blocking=True), sim.side(blocking=True)
     api.set_stream(own)
     assert x.__dlpack__(stream=own)
     before = sim.calls("cuStreamWaitEvent")

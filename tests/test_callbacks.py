@@ -19,7 +19,7 @@ import pytest
 import fastdl
 from fastdl._devices import driver
 from tests.support.ctypes_dlpack import Legacy, address_in
-from tests.support.frameworks import Plain, Table, given_back, stream_on
+from tests.support.frameworks import Plain, Table, given_back
 from tests.support.isolate import run_isolated
 from tests.support.memory import taken
 from tests.support.simulation import write
@@ -49,7 +49,7 @@ HELD = """
         ran = []
         callback = FUNCTION(ran.append)
         with sim.device(0):
-            sim.ok("cuLaunchHostFunc", default(sim), ctypes.cast(callback, ctypes.c_void_p), None)
+            sim.ok("cuLaunchHostFunc", sim.default, ctypes.cast(callback, ctypes.c_void_p), None)
         sys.setswitchinterval(10_000)
         with sim.in_callback():
             assert not ran
@@ -71,7 +71,7 @@ def test_no_call_waits_for_a_callback_that_waits_for_the_gil(kind):
         HELD
         + f"""
     with simulated({kind!r}, locked_callbacks=1) as sim:
-        type, here = TYPES[sim.kind], Machine(sim).device
+        type, here = sim.type, Machine(sim).device
         arrays = [Array(sim) for _ in range(4)]
         with sim.device(0):
             streams = [sim.stream(False) for _ in range(3)]
@@ -106,17 +106,17 @@ def test_no_call_with_the_gil_while_python_ends(kind):
     import builtins
     import fastdl
     from fastdl._devices import driver
-    from tests.support.frameworks import TYPES, stream_on, tensor_on
+    from tests.support.frameworks import TYPES, tensor_on
     from tests.support.simulation import Simulation
     sim = Simulation({kind!r})
-    driver.replace_driver(TYPES[sim.kind], str(sim.path))
+    driver.replace_driver(sim.type, str(sim.path))
     class Last:
         def __init__(self, tensor, stream):
             self.record, self.stream, self.write = tensor.record, stream, print
         def __del__(self):
             self.record(self.stream)
             self.write("recorded", flush=True)
-    builtins.last = Last(tensor_on(sim), stream_on(sim))
+    builtins.last = Last(tensor_on(sim), sim.side(blocking=True))
     """)
     assert said == "recorded\n"
 
@@ -132,7 +132,7 @@ def queue(here, stream, deleter, argument):
 
 def drop_in_callback(here, tensors):
     """Exports each tensor, clears the list, and has a callback call the deleters."""
-    stream = stream_on(here.sim, blocking=False)
+    stream = here.sim.side()
     while tensors:
         struct, address = taken(tensors.pop())
         queue(here, stream, struct.deleter, address)
@@ -142,7 +142,7 @@ def drop_in_callback(here, tensors):
 
 def busy(here, tensor):
     """Work in flight on the memory."""
-    stream = stream_on(here.sim, blocking=False)
+    stream = here.sim.side()
     with here.sim.device(0):
         here.sim.kernel(stream, write(tensor.data_ptr, tensor.nbytes, 3))
     tensor.record(stream)
@@ -214,7 +214,7 @@ def test_python_in_a_callback_ends_nothing(here):
 
 def test_an_export_in_the_legacy_form(here):
     """Its deleter is another."""
-    array, stream, puts = here.array(), stream_on(here.sim, blocking=False), Puts()
+    array, stream, puts = here.array(), here.sim.side(), Puts()
     capsule = fastdl.from_dlpack(Plain(array)).__dlpack__(stream=-1)
     address = address_in(capsule)
     ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(capsule), b"used_dltensor")
@@ -230,7 +230,7 @@ def test_an_export_in_the_legacy_form(here):
 def test_plain_host_memory_is_released_at_once(here):
     """put_off.h says why."""
     array, puts, seen = np.arange(3), Puts(), []
-    released, stream = weakref.ref(array), stream_on(here.sim, blocking=False)
+    released, stream = weakref.ref(array), here.sim.side()
     struct, address = taken(fastdl.asarray(array))
     del array
     after = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: seen.append(released()))
@@ -333,8 +333,8 @@ PUT_OFF = """
     from tests.test_callbacks import *
     sim = Simulation({kind!r})
     here = Machine(sim)
-    driver.replace_driver(TYPES[sim.kind], str(sim.path))
-    driver.driver_facts(TYPES[sim.kind])  # in use: a forked child has none
+    driver.replace_driver(sim.type, str(sim.path))
+    driver.driver_facts(sim.type)  # in use: a forked child has none
     class Owner:
         def __init__(self):
             with sim.device(0):
@@ -345,7 +345,7 @@ PUT_OFF = """
             print("released", flush=True)
     def put_off(then):  # and no pending call is left to end it
         owner = Owner()
-        where = owner.pointer, (3,), (1,), (2, 32, 1), (TYPES[sim.kind], 0)
+        where = owner.pointer, (3,), (1,), (2, 32, 1), sim.place
         tensors = [driver.on_memory(*where, False, owner)]
         del owner
         def on_a_thread():
@@ -358,17 +358,21 @@ PUT_OFF = """
 """
 
 
+def in_child(kind, code):
+    return run_isolated(PUT_OFF.format(kind=kind) + code, timeout=TIMEOUT)
+
+
 @with_a_gil
 def test_nothing_is_lost_when_python_ends(kind):
-    said = run_isolated(PUT_OFF.format(kind=kind) + "    put_off(int)")
+    said = in_child(kind, "    put_off(int)")
     assert said.splitlines() == ["released", "0 allocations"]
 
 
 def test_nothing_is_scheduled_once_python_ends(kind):
     """Neither when it begins to end, nor afterwards: then libc runs the deleter of a tensor."""
-    run_isolated(
-        PUT_OFF.format(kind=kind)
-        + """
+    in_child(
+        kind,
+        """
     driver.at_exit()
     drop_in_callback(here, [tensor_on(sim)])
     let_main_run()
@@ -377,16 +381,16 @@ def test_nothing_is_scheduled_once_python_ends(kind):
     register = ctypes.CDLL(None).__cxa_atexit
     register.argtypes = [ctypes.c_void_p] * 3
     assert register(struct.deleter, address, None) == 0
-    """
+    """,
     )
 
 
 @with_a_gil
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_leaves_it_to_its_parent(kind):
-    said = run_isolated(
-        PUT_OFF.format(kind=kind)
-        + """
+    said = in_child(
+        kind,
+        """
     import warnings
     warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)
     def fork():
@@ -398,7 +402,7 @@ def test_a_forked_child_leaves_it_to_its_parent(kind):
         assert os.waitpid(child, 0)[1] == 0
         assert waiting() == 1
     put_off(fork)
-    """
+    """,
     )
     assert said.splitlines() == ["released", "0 allocations"]
 
@@ -406,12 +410,12 @@ def test_a_forked_child_leaves_it_to_its_parent(kind):
 def test_a_deleter_does_not_wait_for_the_gil(kind):
     """The main thread keeps it until the callback has ended, as a library may that calls the driver
     with the GIL held."""
-    run_isolated(
-        PUT_OFF.format(kind=kind)
-        + """
+    in_child(
+        kind,
+        """
     array = Array(sim)
     struct, address = taken(fastdl.from_dlpack(Plain(array)))
-    queue(here, stream_on(sim, blocking=False), struct.deleter, address)
+    queue(here, sim.side(), struct.deleter, address)
     keeping = ctypes.PyDLL(str(sim.path))
     sys.setswitchinterval(10_000)
     keeping.fk_start()
@@ -420,5 +424,4 @@ def test_a_deleter_does_not_wait_for_the_gil(kind):
     let_main_run()
     given_back(array)
     """,
-        timeout=TIMEOUT,
     )

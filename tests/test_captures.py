@@ -17,15 +17,10 @@ from tests.support.frameworks import (
     Plain,
     Protocol,
     Table,
-    capturing,
     consume,
     current_stream,
-    default,
     export,
-    in_thread,
     simulated,
-    stream_on,
-    synchronize,
 )
 from tests.support.simulation import GLOBAL, RELAXED
 
@@ -63,8 +58,8 @@ def imported_inside(array, kind=Protocol, **more):
 @kinds
 @blocking
 def test_an_import_inside_is_used_on_the_capturing_stream(sim, kind, blocking):
-    array = Array(sim, stream=stream_on(sim, blocking=blocking))
-    with capturing(sim, array.stream):
+    array = Array(sim, stream=sim.side(blocking=blocking))
+    with sim.capturing(array.stream):
         array.write()
         tensor = imported_inside(array, kind)
         assert driver.edges(tensor) == 0  # events of a capture mean nothing outside of it
@@ -76,45 +71,32 @@ def test_an_import_inside_is_used_on_the_capturing_stream(sim, kind, blocking):
 
 @kinds
 def test_an_import_inside_is_used_on_another_stream_of_the_capture(sim, kind):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    other = stream_on(sim, blocking=False)
-    with sim.device(0):
-        fork, join = sim.event(), sim.event()
-    with capturing(sim, array.stream):
-        with sim.device(0):
-            sim.record(fork, array.stream)
-            sim.wait(other, fork)
+    array = Array(sim, stream=sim.side())
+    other = sim.side()
+    with sim.capturing(array.stream):
+        sim.join(array.stream, other)
         array.write()
         tensor = imported_inside(array, kind)
         waits = sim.calls("cuStreamWaitEvent")
         with current_stream(array.stream):
             consume(tensor, other, array)
         assert sim.calls("cuStreamWaitEvent") > waits  # an edge of the graph
-        with sim.device(0):
-            sim.record(join, other)
-            sim.wait(array.stream, join)
+        sim.join(other, array.stream)
         array.write()
-    destroy_events(sim, fork, join)
-
-
-def destroy_events(sim, *events):
-    with sim.device(0):
-        for event in events:
-            sim.ok("cuEventDestroy_v2", event)
 
 
 @kinds
 @blocking
 def test_an_import_inside_is_not_given_to_a_stream_outside(sim, kind, blocking):
     """Else that stream would be drawn into the capture, which could then not end."""
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    outside = stream_on(sim, blocking=blocking)
+    array = Array(sim, stream=sim.side())
+    outside = sim.side(blocking=blocking)
     idle = fastdl.from_dlpack(Protocol(Array(sim)))
-    with capturing(sim, array.stream):
+    with sim.capturing(array.stream):
         array.write()
         tensor = imported_inside(array, kind)
         with current_stream(array.stream):
-            for stream in (outside, default(sim), None):
+            for stream in (outside, sim.default, None):
                 with refused():
                     export(tensor, stream)
             with refused():
@@ -124,11 +106,11 @@ def test_an_import_inside_is_not_given_to_a_stream_outside(sim, kind, blocking):
 
 
 def test_an_import_inside_is_not_given_away_afterwards(sim):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    with capturing(sim, array.stream):
+    array = Array(sim, stream=sim.side())
+    with sim.capturing(array.stream):
         array.write()
         tensor = imported_inside(array)
-    for stream in (array.stream, stream_on(sim), None):
+    for stream in (array.stream, sim.side(blocking=True), None):
         with refused("imported inside a graph capture"):
             export(tensor, stream)
     export(tensor, -1)
@@ -136,39 +118,30 @@ def test_an_import_inside_is_not_given_away_afterwards(sim):
 
 def test_an_import_inside_is_not_given_to_the_next_capture(sim):
     """On the same stream, whose handle says nothing."""
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    with capturing(sim, array.stream):
+    array = Array(sim, stream=sim.side())
+    with sim.capturing(array.stream):
         tensor = imported_inside(array)
-    with capturing(sim, array.stream), refused("imported inside a graph capture"):
+    with sim.capturing(array.stream), refused("imported inside a graph capture"):
         export(tensor, array.stream)
-
-
-def test_two_captures_at_a_time_are_told_apart(sim):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    other = stream_on(sim, blocking=False)
-    with capturing(sim, array.stream), capturing(sim, other):
-        tensor = imported_inside(array)
-        with refused("imported inside a graph capture"):
-            export(tensor, other)
 
 
 def test_the_table_of_a_capturing_library_is_not_asked_across_captures(sim):
     """The producer's current stream captures one graph, and the consumer's another."""
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    other = stream_on(sim, blocking=False)
+    array = Array(sim, stream=sim.side())
+    other = sim.side()
     with current_stream(array.stream):
         tensor = fastdl.from_dlpack(Table(array))
-        synchronize(sim, array.stream)
-        synchronize(sim, default(sim))
-        with capturing(sim, array.stream), capturing(sim, other), refused():
+        sim.finish(array.stream)
+        sim.finish(sim.default)
+        with sim.capturing(array.stream), sim.capturing(other), refused():
             export(tensor, other)
 
 
 @kinds
 def test_without_order_nothing_is_touched(sim, kind):
     """The way that is open whatever the state of captures."""
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    with capturing(sim, array.stream), current_stream(array.stream):
+    array = Array(sim, stream=sim.side())
+    with sim.capturing(array.stream), current_stream(array.stream):
         tensor = fastdl.from_dlpack(kind(array), stream=-1)
         before = len(sim.log())
         for stream in (-1, None, array.stream):
@@ -181,51 +154,26 @@ def test_without_order_nothing_is_touched(sim, kind):
 
 
 @blocking
-def test_work_from_before_cannot_enter_a_capture(cuda, blocking):
-    array = Array(cuda, stream=stream_on(cuda, blocking=False))
-    array.write()
-    tensor = fastdl.from_dlpack(Protocol(array))
-    stream = stream_on(cuda, blocking=blocking)
-    with capturing(cuda, stream):
-        with refused("work in flight outside"):
-            export(tensor, stream)
-        assert driver.edges(tensor) == 1
-        export(tensor, -1)
-    consume(tensor, stream, array)
-
-
-def test_work_from_before_that_has_ended_is_dropped(cuda):
-    array = Array(cuda, stream=stream_on(cuda, blocking=False))
-    array.write()
-    tensor = fastdl.from_dlpack(Protocol(array))
-    synchronize(cuda, 1)
-    stream = stream_on(cuda)
-    with capturing(cuda, stream):
-        consume(tensor, stream, array)
-        assert driver.edges(tensor) == 0
-
-
-@blocking
 def test_the_producers_stream_outside_cannot_be_waited_for(sim, blocking):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    stream = stream_on(sim, blocking=blocking)
+    array = Array(sim, stream=sim.side())
+    stream = sim.side(blocking=blocking)
     with current_stream(array.stream):
         tensor = fastdl.from_dlpack(Table(array))
-        synchronize(sim, array.stream)
-        synchronize(sim, default(sim))
+        sim.finish(array.stream)
+        sim.finish(sim.default)
         array.write()
-        with capturing(sim, stream), refused():
+        with sim.capturing(stream), refused():
             export(tensor, stream)
 
 
 def test_a_producer_that_captures_too(cuda):
     """As torch within torch.cuda.graph: nothing is in flight, and its stream is the consumer's."""
-    array = Array(cuda, stream=stream_on(cuda, blocking=False))
+    array = Array(cuda, stream=cuda.side())
     with current_stream(array.stream):
         tensor = fastdl.from_dlpack(Table(array))
-    synchronize(cuda, 1)
-    stream = stream_on(cuda, blocking=False)
-    with capturing(cuda, stream), current_stream(stream):
+    cuda.finish(1)
+    stream = cuda.side()
+    with cuda.capturing(stream), current_stream(stream):
         array.write(stream)
         consume(tensor, stream, array)
 
@@ -237,8 +185,8 @@ def test_a_producer_that_captures_too(cuda):
 def test_the_legacy_stream_while_a_blocking_stream_captures(cuda, stream):
     array = Array(cuda)
     tensor = fastdl.from_dlpack(Protocol(array))
-    capture = stream_on(cuda, blocking=True)
-    with capturing(cuda, capture):
+    capture = cuda.side(blocking=True)
+    with cuda.capturing(capture):
         with refused(r"default stream cannot be used.*pass stream=-1 or the capturing stream"):
             export(tensor, stream)
         with refused():
@@ -255,7 +203,7 @@ def test_the_legacy_stream_while_another_kind_of_stream_captures(cuda):
     array = Array(cuda)
     array.write()
     tensor = fastdl.from_dlpack(Protocol(array))
-    with capturing(cuda, stream_on(cuda, blocking=False)):
+    with cuda.capturing(cuda.side()):
         consume(tensor, None, array)
 
 
@@ -277,11 +225,11 @@ class Copying(Protocol):
 @pytest.mark.parametrize("device", [0, 1])
 def test_a_copy_by_its_library_while_a_device_captures(sim, device):
     """What counts is the device of the stream, and not that of the data."""
-    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array = Array(sim, stream=sim.side())
     copy = Array(sim, 1)
     producer = Copying(array, copy)
-    target = fastdl.Device((TYPES[sim.kind], 1))
-    with capturing(sim, stream_on(sim, device), device=device):
+    target = fastdl.Device((sim.type, 1))
+    with sim.capturing(sim.side(device, blocking=True), device=device):
         if device == 1:
             with refused("a graph is being captured on this device"):
                 fastdl.from_dlpack(producer, device=target)
@@ -293,7 +241,7 @@ def test_the_per_thread_stream_is_not_the_legacy_stream(cuda):
     """It is unaffected by a capture on a blocking stream, and not joined with the legacy one."""
     with cuda.device(0):
         array = Array(cuda, stream=2)
-    with capturing(cuda, stream_on(cuda, blocking=True)):
+    with cuda.capturing(cuda.side(blocking=True)):
         array.write()
         tensor = fastdl.from_dlpack(Protocol(array), stream=2)
         assert driver.edges(tensor) == 1
@@ -305,18 +253,18 @@ def test_the_per_thread_stream_is_not_the_legacy_stream(cuda):
 
 def while_another_thread_captures(sim, work):
     """A capture in the mode in which other threads can break it, by asking an event, say."""
-    stream = stream_on(sim, blocking=False)
+    stream = sim.side()
 
     def captures():
-        with capturing(sim, stream, GLOBAL):
-            in_thread(sim, work)
+        with sim.capturing(stream, GLOBAL):
+            sim.in_thread(work)
 
-    in_thread(sim, captures)
+    sim.in_thread(captures)
 
 
 def test_a_capture_on_another_thread_survives_everything(cuda):
-    array = Array(cuda, stream=stream_on(cuda, blocking=False))
-    side = stream_on(cuda, blocking=False)
+    array = Array(cuda, stream=cuda.side())
+    side = cuda.side()
 
     def work():
         array.write()
@@ -333,7 +281,7 @@ def test_a_capture_on_another_thread_survives_everything(cuda):
 
 def test_pinned_memory_is_waited_for_while_another_thread_captures(cuda):
     array = Array(cuda, memory="pinned")
-    side = stream_on(cuda, blocking=False)
+    side = cuda.side()
     tensor = fastdl.from_dlpack(Plain(array))
     array.write(side)
     tensor.record(side)
@@ -357,12 +305,12 @@ def old_hip(request):
 
 def test_old_hip_is_never_queried(old_hip):
     """Whether a stream captures somewhere is unknown. So work may be in flight that has ended."""
-    array = Array(old_hip, stream=stream_on(old_hip, blocking=False))
+    array = Array(old_hip, stream=old_hip.side())
     array.write()
     tensor = fastdl.from_dlpack(Protocol(array))
-    synchronize(old_hip, 0)
-    stream, other = (stream_on(old_hip, blocking=False) for _ in range(2))
-    with capturing(old_hip, stream):
+    old_hip.finish(0)
+    stream, other = (old_hip.side() for _ in range(2))
+    with old_hip.capturing(stream):
         with refused("HIP cannot be queried: pass stream=-1"):
             export(tensor, stream)
         export(tensor, -1)
@@ -374,12 +322,12 @@ def test_old_hip_is_never_queried(old_hip):
 
 def test_newer_hip_breaks_no_capture(hip):
     """From ROCm 7.2.1 on a thread in the relaxed mode may query events."""
-    array = Array(hip, stream=stream_on(hip, blocking=False))
+    array = Array(hip, stream=hip.side())
     array.write()
     tensor = fastdl.from_dlpack(Protocol(array))
-    synchronize(hip, default(hip))
-    with capturing(hip, stream_on(hip, blocking=False)):  # of which fastdl sees nothing
-        stream = stream_on(hip, blocking=False)
+    hip.finish(hip.default)
+    with hip.capturing(hip.side()):  # of which fastdl sees nothing
+        stream = hip.side()
         assert hip.begin_capture(stream, GLOBAL) == 0
         consume(tensor, stream, array)  # its work has ended, as a query says
         assert hip.end_capture(stream) == 0
@@ -390,8 +338,8 @@ def test_newer_hip_breaks_no_capture(hip):
 
 def test_an_old_driver_cannot_tell_captures_apart(old):
     """It knows which streams capture, which is enough while there is one capture."""
-    array = Array(old, stream=stream_on(old, blocking=False))
-    with capturing(old, array.stream):
+    array = Array(old, stream=old.side())
+    with old.capturing(array.stream):
         array.write()
         tensor = imported_inside(array)
         consume(tensor, array.stream, array)
@@ -401,10 +349,10 @@ def test_an_old_driver_cannot_tell_captures_apart(old):
 
 def test_two_captures_that_cannot_be_told_apart_are_two(old):
     """Neither the stream of another capture nor the producer's is taken for one of this capture."""
-    array = Array(old, stream=stream_on(old, blocking=False))
+    array = Array(old, stream=old.side())
     known = fastdl.from_dlpack(Table(Array(old)))
-    other = stream_on(old, blocking=False)
-    with capturing(old, array.stream), capturing(old, other, RELAXED):
+    other = old.side()
+    with old.capturing(array.stream), old.capturing(other, RELAXED):
         array.write()
         tensor = imported_inside(array, Table)
         with refused("only there"):
@@ -416,9 +364,9 @@ def test_two_captures_that_cannot_be_told_apart_are_two(old):
 
 
 def test_a_broken_capture_is_reported(sim):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array = Array(sim, stream=sim.side())
     tensor = fastdl.from_dlpack(Protocol(array))
-    stream = stream_on(sim, blocking=False)
+    stream = sim.side()
     with sim.device(0):
         assert sim.begin_capture(stream) == 0
         # Somebody else's mistake: the host waits for a stream that captures.

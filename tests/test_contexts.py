@@ -1,11 +1,10 @@
 """Contexts beside the primary one of a device, and primary contexts that were reset.
 
-The default streams belong to the context that is current: whoever makes a green context current, or
-one of its own, means the streams of that one by 0, 1 and 2. An event is of one context, too.
+The default streams belong to the context that is current: whoever makes one of its own current, or
+a green one, means the streams of that one by 0, 1 and 2. An event is of one context, too.
 """
 
 import ctypes
-from contextlib import contextmanager
 
 import pytest
 
@@ -21,25 +20,17 @@ from tests.support.frameworks import (
     current_stream,
     export,
     given_back,
-    in_thread,
     simulated,
-    stream_on,
     tensor_on,
 )
 from tests.support.simulation import read, write
 
 
-@pytest.fixture(params=["own", "green"])
-def other(request, cuda):
+@pytest.fixture
+def other(cuda):
     """`other()`: a context of device 0 that is not its primary one is current. `Here`: an array
     whose library works there."""
-
-    @contextmanager
-    def current():
-        with cuda.context(0, green=request.param == "green") as context:
-            yield context
-
-    return current
+    return lambda: cuda.context(0)
 
 
 class Here(Array):
@@ -110,7 +101,7 @@ def test_who_orders_all_work_needs_no_context(cuda, other, make):
 
 @pytest.mark.parametrize("stream", [None, 1, 2, "handle"])
 def test_what_was_imported_before_waits_for_nobody_in_another_context(cuda, other, stream):
-    array = Array(cuda, stream=stream_on(cuda, blocking=False))
+    array = Array(cuda, stream=cuda.side())
     array.write()
     tensor = fastdl.from_dlpack(Plain(array), stream=array.stream)
     with other() as context:
@@ -137,7 +128,7 @@ def test_a_stream_of_no_device_wakes_none(cuda, other):
 
 
 def test_a_context_of_another_device_is_not_kept(cuda):
-    array = Array(cuda, device=1, stream=stream_on(cuda, 1, blocking=False))
+    array = Array(cuda, device=1, stream=cuda.side(1))
     cuda.ok("cuDevicePrimaryCtxRetain", ctypes.c_void_p(), 1)  # by whoever made the stream
     array.write()
     with cuda.context(0) as context:
@@ -153,7 +144,7 @@ def test_a_current_context_that_was_destroyed(cuda):
     array = Array(cuda)
     array.write()
     dead = cuda.made("cuCtxCreate_v2", 0, 0)
-    in_thread(cuda, lambda: cuda.ok("cuCtxDestroy_v2", dead))
+    cuda.in_thread(lambda: cuda.ok("cuCtxDestroy_v2", dead))
     tensor = fastdl.from_dlpack(Protocol(array))
     array.read(1)
     assert cuda.context_depth() == 1
@@ -189,7 +180,7 @@ def reset(request, cuda):
 def test_a_device_is_used_again_after_a_reset(cuda, reset, make):
     """Its events are gone, and their work has ended. Nothing that is dead is handed to the
     driver."""
-    array, side = Array(cuda), stream_on(cuda, blocking=False)
+    array, side = Array(cuda), cuda.side()
     array.write()
     tensor = fastdl.from_dlpack(make(array))
     export(tensor, side)
@@ -203,7 +194,7 @@ def test_a_device_is_used_again_after_a_reset(cuda, reset, make):
     driver.wait(tensor)
     del tensor
     given_back(array)
-    again = Array(cuda, stream=stream_on(cuda, blocking=False))
+    again = Array(cuda, stream=cuda.side())
     again.write()
     with current_stream(again.stream):
         tensor = fastdl.from_dlpack(make(again), stream=again.stream)
@@ -225,7 +216,7 @@ def test_a_reset_while_the_device_is_current(cuda, reset):
 def test_a_reset_of_the_device_of_a_stream(cuda, reset):
     """Where the memory is another's."""
     tensor_on(cuda, 1)  # so that fastdl has events there
-    array, abroad = Array(cuda), stream_on(cuda, 1, blocking=False)
+    array, abroad = Array(cuda), cuda.side(1)
     array.write()
     tensor = fastdl.from_dlpack(Plain(array))
     export(tensor, abroad)
@@ -233,7 +224,7 @@ def test_a_reset_of_the_device_of_a_stream(cuda, reset):
     tensor.record(abroad)
     reset(1)
     assert driver.edges(tensor) == 2
-    side = stream_on(cuda, blocking=False)
+    side = cuda.side()
     export(tensor, side)
     array.write(side)
     assert driver.edges(tensor) == 0
@@ -273,7 +264,7 @@ def test_what_is_kept_is_forgotten_after_a_reset(cuda, reset):
 def test_an_old_driver_tells_a_reset_that_is_recent():
     """Before CUDA 12 contexts have no ids: only that the context is dead can be seen."""
     with simulated("cuda", old=True) as sim:
-        array, side = Array(sim), stream_on(sim, blocking=False)
+        array, side = Array(sim), sim.side()
         array.write()
         tensor = fastdl.from_dlpack(Plain(array))
         sim.fail_next("cuDevicePrimaryCtxGetState", 999)  # which says nothing of a reset

@@ -2,20 +2,13 @@
 memory: what the Python above the copies decides."""
 
 import contextlib
+from types import SimpleNamespace
 
 import pytest
 
 import fastdl
 from tests.support.ctypes_dlpack import opened
-from tests.support.frameworks import (
-    LendingTable,
-    Plain,
-    Protocol,
-    Table,
-    current_stream,
-    stream_on,
-    synchronize,
-)
+from tests.support.frameworks import LendingTable, Plain, Protocol, Table, current_stream
 from tests.support.memory import bytes_of, values
 from tests.support.producers import Given, Lending, Producer
 from tests.support.simulation import read, write
@@ -23,7 +16,7 @@ from tests.support.simulation import read, write
 
 def busy(here, tensor, device=0):
     """Queues a kernel that writes to `tensor`, and records it; its stream."""
-    stream = stream_on(here.sim, device, blocking=False)
+    stream = here.sim.side(device)
     with here.sim.device(device):
         here.sim.kernel(stream, write(tensor.data_ptr, tensor.nbytes, 5))
     tensor.record(stream)
@@ -33,15 +26,6 @@ def busy(here, tensor, device=0):
 def look(here, tensor, stream, device=0):
     with here.sim.device(device):
         here.sim.kernel(stream, read(tensor.data_ptr, tensor.nbytes))
-
-
-class Stream:
-    """The default stream object of a library that tells its device, as CuPy's."""
-
-    ptr = 0
-
-    def __init__(self, device):
-        self.device_id = device
 
 
 # ---- whether there is a copy ----------------------------------------------------------------
@@ -73,7 +57,7 @@ def test_pinned_memory_is_copied_to_ordinary_memory(here):
 
 @pytest.mark.parametrize("kind", [Table, LendingTable])
 def test_a_type_with_nothing_but_a_table_is_copied_to_the_host(here, kind):
-    array = here.array(stream=stream_on(here.sim, blocking=False))
+    array = here.array(stream=here.sim.side())
     expected = array.write()
     with current_stream(array.stream):
         tensor = fastdl.from_dlpack(kind(array), device="cpu")
@@ -115,10 +99,10 @@ def test_what_dlpack_does_is_not_taken_from_the_table(here, kind, wish):
 @pytest.mark.parametrize("arguments", [{"copy": True}, {"device": "other"}], ids=str)
 @pytest.mark.parametrize("stream", [None, "stream", -1])
 def test_a_type_with_nothing_but_a_table_is_copied_nowhere_else(here, arguments, stream):
-    array = here.array(stream=stream_on(here.sim, blocking=False))
+    array = here.array(stream=here.sim.side())
     named = {"other": f"{here.device}:1"}
     arguments = {name: named.get(value, value) for name, value in arguments.items()}
-    stream = stream_on(here.sim, int("device" in arguments)) if stream == "stream" else stream
+    stream = here.sim.side(int("device" in arguments)) if stream == "stream" else stream
     with current_stream(array.stream), pytest.raises(BufferError, match="host memory only"):
         fastdl.from_dlpack(Table(array), stream=stream, **arguments)
 
@@ -150,7 +134,7 @@ def test_to_where_it_is_orders_the_stream_all_the_same(here, device):
     place = here.device if device == "device" else here.pinned
     tensor = here.tensor(100, "int32", place)
     busy(here, tensor)
-    stream = stream_on(here.sim, blocking=False)
+    stream = here.sim.side()
     assert tensor.to(place, stream=stream) is tensor
     look(here, tensor, stream)
     tensor.record(stream)
@@ -220,7 +204,7 @@ def test_managed_memory_may_be_shared_with_a_device(cuda_machine, places, copies
 def test_a_producer_that_cannot_copy_is_asked_once(here):
     """For what nobody else does, and so for the caller's stream alone."""
     for number, wish in enumerate(({"copy": True}, {"device": f"{here.device}:1"})):
-        for stream in (stream_on(here.sim, number, blocking=False), -1):
+        for stream in (here.sim.side(number), -1):
             producer = Unable(here.array())
             with pytest.raises(BufferError, match="by its own library, nor by fastdl") as caught:
                 fastdl.from_dlpack(producer, stream=stream, **wish)
@@ -233,7 +217,7 @@ def test_a_producer_that_cannot_copy_to_the_host_is_asked_where_its_data_is(here
     array = here.array()
     expected = array.write()
     if stream == -1:  # the caller says that all is done
-        synchronize(here.sim, here.default)
+        here.sim.finish(here.default)
     producer = Unable(array)
     tensor = fastdl.from_dlpack(producer, device="cpu", stream=stream)
     assert producer.asked == [(None, "copy"), here.default if stream is None else -1]
@@ -243,9 +227,11 @@ def test_a_producer_that_cannot_copy_to_the_host_is_asked_where_its_data_is(here
 def test_streams_for_copies_to_the_host_are_those_of_the_source(here):
     tensor = here.tensor(100, "int32", f"{here.device}:1")
     busy(here, tensor, device=1)
-    assert tensor.to("cpu", stream=Stream(1)).tobytes() == bytes([5]) * 400
+    assert (
+        tensor.to("cpu", stream=SimpleNamespace(ptr=0, device_id=1)).tobytes() == bytes([5]) * 400
+    )
     with pytest.raises(ValueError, match="default stream of device 0"):
-        tensor.to("cpu", stream=Stream(0))
+        tensor.to("cpu", stream=SimpleNamespace(ptr=0, device_id=0))
 
 
 # ---- the interface before DLPack ------------------------------------------------------------

@@ -20,6 +20,10 @@ def folder_of(kind):
     return {"LD_LIBRARY_PATH": str(Simulation(kind).folder)}
 
 
+def in_child(kind, code):
+    run_isolated(FORKED.format(kind=kind) + code, env=folder_of(kind))
+
+
 LOADED = """
     import fastdl
     from fastdl._devices import driver as device
@@ -99,26 +103,25 @@ FORKED = """
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_child_that_is_forked_before_first_need_has_the_driver(kind):
-    run_isolated(
-        FORKED.format(kind=kind)
-        + f"""
+    in_child(
+        kind,
+        f"""
     child(lambda: device.driver_facts({KINDS[kind]}))
     """,
-        env=folder_of(kind),
     )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_child_that_is_forked_later_has_none(kind):
     """What needs it says so; tensors of the parent are dropped in silence."""
-    run_isolated(
-        FORKED.format(kind=kind)
-        + """
+    in_child(
+        kind,
+        """
     tensors = [fastdl.from_dlpack(Protocol(Array(sim)))]
     def use():
         calls = len(sim.log())
         try:
-            tensors[0].__dlpack__(stream=default(sim))
+            tensors[0].__dlpack__(stream=sim.default)
         except BufferError as error:
             assert "forked" in str(error)
         else:
@@ -127,29 +130,27 @@ def test_a_child_that_is_forked_later_has_none(kind):
         tensors.clear()
         assert len(sim.log()) == calls
     child(use)
-    tensors[0].__dlpack__(stream=default(sim))
+    tensors[0].__dlpack__(stream=sim.default)
     sim.run()
     sim.check()
     """,
-        env=folder_of(kind),
     )
 
 
 def test_tensors_that_live_until_the_process_ends(kind):
-    run_isolated(
-        FORKED.format(kind=kind)
-        + """
+    in_child(
+        kind,
+        """
     import builtins
     kept = builtins.kept = [fastdl.from_dlpack(Protocol(Array(sim))) for _ in range(3)]
     """,
-        env=folder_of(kind),
     )
 
 
 def test_the_last_reference_goes_on_a_thread_without_python(kind):
-    run_isolated(
-        FORKED.format(kind=kind)
-        + """
+    in_child(
+        kind,
+        """
     from tests.support.headers import load
     api = load("elsewhere", installed=True)
     array = Array(sim)
@@ -159,15 +160,14 @@ def test_the_last_reference_goes_on_a_thread_without_python(kind):
     sim.run()
     sim.check()
     """,
-        env=folder_of(kind),
     )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the simulation is built by gcc and clang")
 def test_two_threads_that_need_the_driver_first(kind):
-    run_isolated(
-        FORKED.format(kind=kind)
-        + f"""
+    in_child(
+        kind,
+        f"""
     import threading
     barrier = threading.Barrier(4)
     found = []
@@ -180,5 +180,4 @@ def test_two_threads_that_need_the_driver_first(kind):
     assert len(set(found)) == 1 and len(found) == 4
     assert sim.calls("cuInit") == 1
     """,
-        env=folder_of(kind),
     )

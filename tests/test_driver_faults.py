@@ -20,15 +20,11 @@ from tests.support.frameworks import (
     TYPES,
     Array,
     Plain,
-    Protocol,
     Table,
-    consume,
     current_stream,
-    default,
     export,
     given_back,
     simulated,
-    stream_on,
     tensor_on,
 )
 from tests.support.memory import CALLS, FAILING_TO_THE_HOST
@@ -59,13 +55,17 @@ def without(request):
     driver.replace_driver(TYPES[kind], None)
 
 
+def given_on(kind):
+    return Given(data=0x7000, device=(TYPES[kind], 0))
+
+
 def check_without_a_driver(kind, match):
     """Everything that needs no driver works; the rest says why it does not."""
     start = {"cuda": 1, "hip": 0}[kind]
     with pytest.raises(BufferError, match=match):
         driver.driver_facts(TYPES[kind])
     for make in (Producer, Tabled):
-        given = Given(data=0x7000, device=(TYPES[kind], 0))
+        given = given_on(kind)
         producer = make(given) if make is Tabled else make(given, (TYPES[kind], 0))
         tensor = fastdl.from_dlpack(producer)
         for stream in (None, start, -1):
@@ -76,7 +76,7 @@ def check_without_a_driver(kind, match):
         given.assert_alive()
         del caught, call, tensor
         given.assert_released()
-    given = Given(data=0x7000, device=(TYPES[kind], 0))
+    given = given_on(kind)
     tensor = fastdl.from_dlpack(Producer(given, (TYPES[kind], 0)), stream=-1)
     export(tensor, 4096)
     del tensor
@@ -93,17 +93,17 @@ def test_an_import_that_needs_an_order_needs_a_driver(without, tmp_path):
     """A table orders nothing: without a driver, only its own stream is the right one."""
     kind, put = without
     put(tmp_path / "libcuda.so.1")
-    given = Given(data=0x7000, device=(TYPES[kind], 0))
+    given = given_on(kind)
     with current_stream(4096), pytest.raises(BufferError, match="no (CUDA|HIP) driver") as caught:
         fastdl.from_dlpack(Tabled(given))
     del caught
     given.assert_released()
-    given = Given(data=0x7000, device=(TYPES[kind], 0))
+    given = given_on(kind)
     with pytest.raises(BufferError, match="no (CUDA|HIP) driver") as caught:
         fastdl.from_dlpack(Tabled(given), stream=4096)  # it has no __dlpack__ to be asked instead
     del caught
     given.assert_released()
-    given = Given(data=0x7000, device=(TYPES[kind], 0))
+    given = given_on(kind)
     with current_stream(4096), fastdl.use_stream((TYPES[kind], 0), 4096):
         fastdl.from_dlpack(Tabled(given))
     given.assert_released()
@@ -156,32 +156,20 @@ def test_a_driver_without_a_device(kind):
         check_without_a_driver(kind, r"(NO_DEVICE|NoDevice) \(100\)")
 
 
-def test_an_old_driver_without_optional_symbols():
-    with simulated("cuda", old=True) as sim:
-        array = Array(sim, stream=stream_on(sim, blocking=False))
-        array.write()
-        tensor = fastdl.from_dlpack(Protocol(array))
-        array.read(1)
-        tensor.record(1)
-        consume(tensor, stream_on(sim, blocking=False), array)
-        tensor.release(1)
-        del tensor
-
-
 def test_a_driver_that_has_shut_down(sim):
     """At the end of a process it may go before the tensors do."""
     array = Array(sim)
     array.write()
     tensor = fastdl.from_dlpack(Plain(array))
-    other = stream_on(sim, blocking=False)
-    sim.deinit()
+    other = sim.side()
+    sim.set("deinitialized", 1)
     for call in asked_for(tensor, other):
         with pytest.raises(BufferError, match=r"\(4\)") as caught:
             call()
     export(tensor, -1)
     del tensor, caught, call
     given_back(array)
-    driver.forget_events(TYPES[sim.kind])  # which cannot be destroyed any more
+    driver.forget_events(sim.type)  # which cannot be destroyed any more
     sim.reset()
 
 
@@ -199,9 +187,9 @@ class Scene:
 
     def __init__(self, sim):
         self.sim = sim
-        driver.driver_facts(TYPES[sim.kind])  # loaded; no context of it has been touched
+        driver.driver_facts(sim.type)  # loaded; no context of it has been touched
         self.array = Array(sim, memory=self.memory)
-        self.side = stream_on(sim, blocking=False)
+        self.side = sim.side()
 
     def end(self):
         pass
@@ -297,7 +285,7 @@ class Held(Scene):
         self.tensor = fastdl.from_dlpack(self.make(self.array))
         self.expected = self.array.write(self.side)
         self.tensor.record(self.side)
-        self.target = stream_on(sim, blocking=False)
+        self.target = sim.side()
 
     def failed(self):
         self.array.given.assert_alive()
@@ -307,7 +295,7 @@ class Held(Scene):
 
     def end(self):
         """Nothing has been forgotten."""
-        target = stream_on(self.sim, blocking=False)
+        target = self.sim.side()
         export(self.tensor, target)
         self.array.write(target)
         self.array.given.assert_alive()
@@ -339,7 +327,7 @@ class RecordMany(Record):
     def __init__(self, sim):
         super().__init__(sim)
         while driver.edges(self.tensor) < 8:
-            stream = stream_on(sim, blocking=False)
+            stream = sim.side()
             export(self.tensor, stream)
             self.array.read(stream)
             self.tensor.record(stream)
@@ -356,7 +344,7 @@ class RecordAbroad(Record):
 
     def __init__(self, sim):
         super().__init__(sim)
-        self.target = stream_on(sim, 1, blocking=False)
+        self.target = sim.side(1)
         if sim.kind == "cuda":  # whoever made the stream has its context
             sim.ok("cuDevicePrimaryCtxRetain", ctypes.c_void_p(), 1)
 
@@ -499,11 +487,11 @@ def test_what_cannot_be_destroyed_is_left(kind, symbol):
     """And nothing else is."""
     with simulated(kind) as sim:
         tensor = fastdl.from_dlpack(Plain(Array(sim)))
-        stream = stream_on(sim, blocking=False)
+        stream = sim.side()
         with sim.device(0):
             sim.kernel(stream)
         tensor.record(stream)
-        tensor.record(default(sim))
+        tensor.record(sim.default)
         del tensor
         assert sim.live("events") == 2
         sim.fail_next(symbol, UNKNOWN)
@@ -540,7 +528,7 @@ def test_an_error_that_has_no_name(sim):
     name = sim.name("cuEventRecord")
     sim.fail_next(name, 54321)
     with pytest.raises(BufferError, match=rf"{name} answered .*\(54321\)"):
-        tensor.record(default(sim))
+        tensor.record(sim.default)
 
 
 def test_every_call_of_the_driver_fails_in_some_test():

@@ -11,7 +11,7 @@ import pytest
 import fastdl
 from fastdl._core import tensor as core
 from tests.support.build import extension
-from tests.support.frameworks import consume, default, stream_on
+from tests.support.frameworks import consume
 from tests.support.isolate import run_isolated
 
 consumer = extension("consumer")
@@ -257,7 +257,7 @@ def test_memory_is_ready_on_its_stream(here):
     """Consumers on every other stream wait for what was queued there; without the edge the
     simulation reports a race."""
     array = here.array()
-    source, other = stream_on(here.sim), stream_on(here.sim)
+    source, other = here.sim.side(blocking=True), here.sim.side(blocking=True)
     array.write(source)
     tensor = on_device(here, array, stream=source)
     for stream in (other, None, source):
@@ -266,7 +266,7 @@ def test_memory_is_ready_on_its_stream(here):
 
 def test_memory_without_a_stream_is_ready_on_the_work_stream(here):
     array = here.array()
-    source, other = stream_on(here.sim, blocking=False), stream_on(here.sim, blocking=False)
+    source, other = here.sim.side(), here.sim.side()
     array.write(source)
     with fastdl.use_stream(here.device, source):
         tensor = on_device(here, array)
@@ -277,7 +277,7 @@ def test_memory_that_its_caller_orders(here):
     array = here.array()
     tensor = on_device(here, array, stream=-1)
     records = here.calls("record")
-    tensor.__dlpack__(stream=default(here.sim), max_version=(1, 0))
+    tensor.__dlpack__(stream=here.sim.default, max_version=(1, 0))
     assert here.calls("record") == records
 
 
@@ -286,7 +286,7 @@ def test_a_stream_that_cannot_be_recorded(here):
     array, calls = here.array(), []
     here.fail_next("record", 1)
     with pytest.raises(BufferError, match="ordered after its producer"):
-        on_device(here, array, stream=stream_on(here.sim), deleter=lambda: calls.append(1))
+        on_device(here, array, stream=here.sim.side(blocking=True), deleter=lambda: calls.append(1))
     gc.collect()
     assert calls == []
 

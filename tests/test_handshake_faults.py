@@ -7,25 +7,13 @@ once, contexts as they were, and no event lost.
 
 import contextlib
 import ctypes
+from types import SimpleNamespace
 
 import pytest
 
 import fastdl
 from fastdl._devices import driver
-from tests.support.frameworks import (
-    TYPES,
-    Array,
-    Plain,
-    Protocol,
-    Table,
-    consume,
-    default,
-    destroy,
-    export,
-    given_back,
-    stream_on,
-    synchronize,
-)
+from tests.support.frameworks import Array, Plain, Protocol, Table, consume, export, given_back
 from tests.support.producers import Given, Producer, Tabled
 
 
@@ -70,21 +58,13 @@ def refuses(sim, entry, streams, error, match):
     given_back(upstream)
 
 
-class Stream:
-    """A stream object of some library."""
-
-    def __init__(self, name, value):
-        setattr(self, name, value)
-
-
 @pytest.mark.parametrize("entry", sorted(set(ENTRIES) - {"export"}))
 @pytest.mark.parametrize(
     ("handle", "ordinal"), [("cuda_stream", "device_index"), ("ptr", "device_id")]
 )
 def test_the_default_stream_of_another_device(sim, entry, handle, ordinal):
     """Its number means another stream here."""
-    stream = Stream(handle, 0)
-    setattr(stream, ordinal, 1)
+    stream = SimpleNamespace(**{handle: 0, ordinal: 1})
     refuses(sim, entry, [stream], ValueError, "got the default stream of device 1")
 
 
@@ -97,19 +77,23 @@ def test_what_is_no_stream(sim, entry):
 @pytest.mark.parametrize("entry", sorted(set(ENTRIES) - {"export"}))
 def test_a_stream_object_with_something_else_for_a_handle(cuda, entry):
     values = (True, "1", 2.0)
-    streams = [Stream(name, value) for name in ("cuda_stream", "ptr", "handle") for value in values]
+    streams = [
+        SimpleNamespace(**{name: value})
+        for name in ("cuda_stream", "ptr", "handle")
+        for value in values
+    ]
     refuses(cuda, entry, streams, TypeError, "expected a stream as an int")
 
 
 @pytest.mark.parametrize("entry", sorted(set(ENTRIES) - {"export"}))
 def test_a_wrong_answer_to_cuda_stream(cuda, entry):
     answers = [None, 4096, (1, 4096), (0,), (0, 1, 2), (0, "x"), (0, True), (True, 1)]
-    streams = [Stream("__cuda_stream__", lambda answer=answer: answer) for answer in answers]
+    streams = [SimpleNamespace(__cuda_stream__=lambda answer=a: answer) for a in answers]
     refuses(cuda, entry, streams, TypeError, "from __cuda_stream__|expected a stream")
 
 
 def test_an_export_takes_no_stream_objects(sim):
-    streams = [Stream("ptr", 4096), Stream("__cuda_stream__", lambda: (0, 4096))]
+    streams = [SimpleNamespace(ptr=4096), SimpleNamespace(__cuda_stream__=lambda: (0, 4096))]
     refuses(sim, "export", streams, TypeError, "expected a stream as an int or None")
 
 
@@ -138,13 +122,13 @@ def test_a_destroyed_stream(sim):
     """What it does is the driver's affair: an error by luck. It is told, and nothing is lost."""
     array = Array(sim)
     tensor = fastdl.from_dlpack(Plain(array))
-    gone = stream_on(sim, blocking=False)
-    destroy(sim, gone)
+    gone = sim.side()
+    sim.destroy(gone)
     for entry in (lambda: tensor.record(gone), lambda: tensor.release(gone)):
         with pytest.raises(BufferError, match=r"Invalid|INVALID"):
             entry()
     array.write()
-    tensor.record(default(sim))
+    tensor.record(sim.default)
     with pytest.raises(BufferError, match=r"Invalid|INVALID"):
         export(tensor, gone)
     imported = Array(sim)
@@ -158,15 +142,15 @@ def test_a_destroyed_stream(sim):
             assert imported.given.handed == 0
         imported = Array(sim)
     violations(sim, "destroyed")
-    consume(tensor, stream_on(sim), array)
+    consume(tensor, sim.side(blocking=True), array)
 
 
 def test_a_destroyed_work_stream(sim):
-    gone = stream_on(sim, blocking=False)
-    destroy(sim, gone)
+    gone = sim.side()
+    sim.destroy(gone)
     array = Array(sim)
     with (
-        fastdl.use_stream((TYPES[sim.kind], 0), gone),
+        fastdl.use_stream(sim.place, gone),
         pytest.raises(BufferError, match=r"Invalid|INVALID") as caught,
     ):
         fastdl.from_dlpack(Table(array))
@@ -181,8 +165,8 @@ def test_a_destroyed_work_stream(sim):
 @pytest.mark.parametrize("make", [Producer, Tabled], ids=["protocol", "table"])
 @pytest.mark.parametrize("ordinal", [2, 63, 64, 2**31 - 1, -1])
 def test_a_device_that_does_not_exist(sim, make, ordinal):
-    given = Given(data=0x7000, device=(TYPES[sim.kind], ordinal))
-    producer = make(given) if make is Tabled else make(given, (TYPES[sim.kind], ordinal))
+    given = Given(data=0x7000, device=(sim.type, ordinal))
+    producer = make(given) if make is Tabled else make(given, (sim.type, ordinal))
     with pytest.raises(BufferError, match=f"there is no .* device {ordinal}: .* has 2") as caught:
         fastdl.from_dlpack(producer)
     del caught
@@ -192,9 +176,9 @@ def test_a_device_that_does_not_exist(sim, make, ordinal):
 
 @pytest.mark.parametrize("delivered", [1, 9])
 def test_the_capsule_names_another_device_than_announced(sim, delivered):
-    given = Given(data=0x7000, device=(TYPES[sim.kind], delivered))
+    given = Given(data=0x7000, device=(sim.type, delivered))
     with pytest.raises(BufferError, match="announced data on") as caught:
-        fastdl.from_dlpack(Producer(given, (TYPES[sim.kind], 0)))
+        fastdl.from_dlpack(Producer(given, sim.place))
     del caught
     given.assert_released()
 
@@ -237,10 +221,10 @@ def test_what_was_current_is_current_again(sim, make, ordinal, here):
         def unchanged():
             return (current(sim), sim.context_depth()) == (before, depth)
 
-        array = Array(sim, device=ordinal, stream=stream_on(sim, ordinal, blocking=False))
+        array = Array(sim, device=ordinal, stream=sim.side(ordinal))
         tensor = fastdl.from_dlpack(make(array))
         assert unchanged()
-        other = stream_on(sim, ordinal, blocking=False)
+        other = sim.side(ordinal)
         export(tensor, other)
         assert unchanged()
         tensor.record(other)
@@ -272,7 +256,7 @@ def test_each_device_has_events_of_its_own(sim):
         array = Array(sim, device=ordinal)
         array.write()
         tensor = fastdl.from_dlpack(Plain(array))
-        consume(tensor, stream_on(sim, ordinal, blocking=False), array)
+        consume(tensor, sim.side(ordinal), array)
         del tensor
 
 
@@ -281,18 +265,18 @@ def test_a_stream_of_another_context(sim):
     that context, which serves no other."""
     array = Array(sim)
     array.write()
-    abroad = stream_on(sim, 1, blocking=False)
+    abroad = sim.side(1)
     with sim.device(1), sim.device(0):  # the former is retained by whoever made it
         tensor = fastdl.from_dlpack(Protocol(array), stream=abroad)
         array.read(abroad, device=1)
         tensor.record(abroad)
         assert driver.edges(tensor) == 2
-        target = stream_on(sim, blocking=False)
+        target = sim.side()
         export(tensor, target)
         array.write(target)
-        synchronize(sim, target)
+        sim.finish(target)
         # The edges have ended, and their events are not of this context.
-        tensor.record(default(sim))
+        tensor.record(sim.default)
         assert driver.edges(tensor) == 1
 
 
@@ -300,13 +284,13 @@ def test_a_stream_of_another_device_makes_no_events_once_there_are_some(sim):
     """They are kept for each device that fastdl knows."""
     array, elsewhere = Array(sim), Array(sim, device=1)
     tensor, other = fastdl.from_dlpack(Plain(array)), fastdl.from_dlpack(Plain(elsewhere))
-    abroad = stream_on(sim, 1, blocking=False)
+    abroad = sim.side(1)
     made = []
     for _ in range(5):
         array.read(abroad, device=1)
         tensor.record(abroad)
-        consume(tensor, stream_on(sim, blocking=False), array)
-        synchronize(sim, abroad, 1)
+        consume(tensor, sim.side(), array)
+        sim.finish(abroad, 1)
         made.append(sim.calls("cuEventCreate"))
     assert made[1:] == made[1:2] * 4
     del other
@@ -315,10 +299,10 @@ def test_a_stream_of_another_device_makes_no_events_once_there_are_some(sim):
 @pytest.mark.parametrize("failing", ["cuCtxPushCurrent_v2", "cuEventCreate"])
 def test_a_stream_of_another_context_that_cannot_be_used(cuda, failing):
     tensor = fastdl.from_dlpack(Plain(Array(cuda)))
-    abroad = stream_on(cuda, 1, blocking=False)
+    abroad = cuda.side(1)
     array = Array(cuda)
     with cuda.device(1), cuda.device(0):
-        synchronize(cuda, 1)
+        cuda.finish(1)
         tensor.record(1)  # no event need be made for the first try
         cuda.fail_next(failing, 999)
         with pytest.raises(BufferError, match=rf"cuEventRecord answered .*400|{failing} answered"):
@@ -335,13 +319,13 @@ def test_a_stream_of_another_context_that_cannot_be_used(cuda, failing):
 def test_errors_that_fastdl_deals_with_do_not_stay_behind(hip, forgives):
     """Nor does it take away those of others, if the driver does not replace them."""
     hip.set("forgives_not_ready", forgives)
-    array = Array(hip, stream=stream_on(hip, blocking=False))
+    array = Array(hip, stream=hip.side())
     array.write()
     tensor = fastdl.from_dlpack(Protocol(array))
     left = hip.driver.hipSetDevice(9)
     assert left == 101
     queries = hip.calls("hipEventQuery")
-    consume(tensor, stream_on(hip, blocking=False), array)
+    consume(tensor, hip.side(), array)
     assert hip.calls("hipEventQuery") > queries  # which were answered by hipErrorNotReady
     assert hip.driver.hipGetLastError() == (left if forgives else 0)
 
@@ -349,38 +333,14 @@ def test_errors_that_fastdl_deals_with_do_not_stay_behind(hip, forgives):
 # ---- events ---------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_asked_is_pending(sim):
-    """Whatever the error: an edge is dropped only when its work has ended."""
-    array = Array(sim, stream=stream_on(sim, blocking=False))
-    array.write()
-    tensor = fastdl.from_dlpack(Protocol(array))
-    sim.fail_next("cuEventQuery", 999)
-    consume(tensor, stream_on(sim, blocking=False), array)
-    assert driver.edges(tensor) == 1
-
-
-def test_the_host_waits_again_after_it_could_not(sim):
-    array = Array(sim, memory="pinned")
-    side = stream_on(sim, blocking=False)
-    tensor = fastdl.from_dlpack(Plain(array))
-    expected = array.write(side)
-    tensor.record(side)
-    sim.fail_next("cuEventSynchronize", 999)
-    with pytest.raises(BufferError, match="EventSynchronize answered"):
-        export(tensor, None)
-    assert driver.edges(tensor) == 1
-    tensor.__dlpack__(dl_device=(1, 0), stream=-1)  # whatever the stream: the host waits
-    assert sim.host_read(array.pointer, 4) == expected[:4]
-
-
 def test_nothing_is_made_when_all_is_in_use_again(sim):
     """Events come out of the pool and go back, failed ones too."""
     array = Array(sim)
     tensor = fastdl.from_dlpack(Plain(array))
-    tensor.record(default(sim))
+    tensor.record(sim.default)
     live = sim.live("events")
     for _ in range(5):
         sim.fail_next("cuEventRecord", 999)
         with pytest.raises(BufferError):
-            tensor.record(default(sim))
+            tensor.record(sim.default)
     assert sim.live("events") <= live + 1

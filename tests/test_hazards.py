@@ -92,7 +92,7 @@ def test_a_forked_child_has_no_driver():
         pid = os.fork()
         if pid == 0:
             try:
-                tensor.__dlpack__(stream=default(sim))
+                tensor.__dlpack__(stream=sim.default)
             except BufferError as error:
                 ok = "forked" in str(error)
             else:
@@ -100,7 +100,7 @@ def test_a_forked_child_has_no_driver():
             del tensor
             os._exit(0 if ok and host.tolist() == [0.0, 1.0, 2.0] else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        tensor.__dlpack__(stream=default(sim))
+        tensor.__dlpack__(stream=sim.default)
         """,
         env={"LD_LIBRARY_PATH": str(library_path("cuda").parent)},
     )

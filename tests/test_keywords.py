@@ -12,13 +12,7 @@ import fastdl
 from fastdl._bridges import lookup
 from fastdl._bridges.bridge import ANYWHERE, COMPACT, COPIED, DEVICE, Bridge
 from fastdl._core import tensor as core
-from tests.support.frameworks import (
-    Protocol,
-    Table,
-    current_stream,
-    stream_on,
-    synchronize,
-)
+from tests.support.frameworks import Interface, Protocol, Table, current_stream
 from tests.support.isolate import in_fresh_process
 from tests.support.library import Array, libraries
 from tests.support.memory import bytes_of, expect_race, values
@@ -34,20 +28,6 @@ def table_of_tensors():
 @pytest.fixture
 def library(monkeypatch):
     return libraries(monkeypatch)
-
-
-class Interface:
-    """An array with `__cuda_array_interface__`, in use on `stream`."""
-
-    def __init__(self, tensor, stream):
-        self.tensor = tensor
-        self.__cuda_array_interface__ = {
-            "shape": tensor.shape,
-            "typestr": "<i4",
-            "data": (tensor.data_ptr, False),
-            "version": 3,
-            "stream": stream,
-        }
 
 
 class Image:
@@ -213,9 +193,9 @@ def test_devices_that_cannot_be_reached(x):
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_the_cuda_array_interface_is_moved(cuda_machine, device):
     source = cuda_machine.holding(values(6))
-    stream = stream_on(cuda_machine.sim, blocking=False)
+    stream = cuda_machine.sim.side()
     source.release(stream)
-    tensor = fastdl.asarray(Interface(source, stream), device=device)
+    tensor = fastdl.asarray(Interface(source, stream=stream), device=device)
     assert (tensor.data_ptr == source.data_ptr) is (device == "cuda:0")
     assert bytes_of(cuda_machine.sim, tensor) == values(6).tobytes()
 
@@ -223,7 +203,7 @@ def test_the_cuda_array_interface_is_moved(cuda_machine, device):
 def test_the_cuda_array_interface_has_no_copies(cuda_machine):
     source = cuda_machine.holding(values(6))
     with pytest.raises(BufferError, match="cannot be copied to cuda:0: .*host memory only"):
-        fastdl.asarray(Interface(source, 1), device="cuda:0", copy=True)
+        fastdl.asarray(Interface(source, stream=1), device="cuda:0", copy=True)
 
 
 # ---- convert: device ------------------------------------------------------------------------
@@ -231,7 +211,7 @@ def test_the_cuda_array_interface_has_no_copies(cuda_machine):
 
 def sources(here, device=0):
     """Device data, six numbers of four bytes, by each interface: what has it, and its bytes."""
-    stream = stream_on(here.sim, device, blocking=False)
+    stream = here.sim.side(device)
     for kind in (Protocol, Table):
         found = here.array(device=device, stream=stream)
         yield kind(found), found.write()
@@ -242,7 +222,7 @@ def sources(here, device=0):
         tensor.__dlpack__(stream=stream, max_version=(1, 3))
         keep(here, tensor, stream)
         tensor.record(stream)
-        yield Interface(tensor, stream), bytes([5]) * tensor.nbytes
+        yield Interface(tensor, stream=stream), bytes([5]) * tensor.nbytes
 
 
 @pytest.mark.parametrize("like", [np.ndarray, np, np.zeros(1), fastdl.Tensor])
@@ -264,7 +244,7 @@ class Mover:
     def __call__(self, x, device):
         here, cls = self.here, Array if isinstance(x, np.ndarray | fastdl.Tensor) else type(x)
         found = fastdl.asarray(x, device="cpu").numpy()
-        stream = stream_on(here.sim, device.id, blocking=False)
+        stream = here.sim.side(device.id)
         array = here.array(
             device=device.id, stream=stream, shape=found.shape, dtype=found.dtype.name
         )
@@ -550,7 +530,7 @@ def test_the_result_is_ready_on_the_stream(here, library, case):
     number = int(case == "moved")
     for x, _ in sources(here):
         x = Copying(here) if case == "copied" else x
-        stream = stream_on(here.sim, number, blocking=False)
+        stream = here.sim.side(number)
         with current_stream(getattr(getattr(x, "array", None), "stream", here.default)):
             result = fastdl.convert(x, cls, stream=stream, **keywords)
         tensor = fastdl.asarray(result) if case == "moved" else getattr(result, "tensor", result)
@@ -562,14 +542,14 @@ def test_without_the_stream_it_is_not_ready(cuda_machine, library):
     """What the test above would see."""
     x, _ = next(sources(cuda_machine))
     tensor = fastdl.convert(x, library(devices=ANYWHERE)).tensor
-    keep(cuda_machine, tensor, stream_on(cuda_machine.sim, blocking=False), read)
+    keep(cuda_machine, tensor, cuda_machine.sim.side(), read)
     expect_race(cuda_machine.sim)
 
 
 def test_an_object_that_is_returned_itself_is_ready_on_the_stream(here, library):
     for kind in (Protocol, Table):
-        stream = stream_on(here.sim, blocking=False)
-        array = here.array(stream=stream_on(here.sim, blocking=False))
+        stream = here.sim.side()
+        array = here.array(stream=here.sim.side())
         cls = with_importer(kind)
         x = cls(array)
         array.write()
@@ -578,7 +558,7 @@ def test_an_object_that_is_returned_itself_is_ready_on_the_stream(here, library)
         array.read(stream)
     cls = library(devices=ANYWHERE)
     tensor = here.tensor(6, "int32")
-    busy, stream = (stream_on(here.sim, blocking=False) for _ in range(2))
+    busy, stream = (here.sim.side() for _ in range(2))
     keep(here, tensor, busy)
     tensor.record(busy)
     x = cls(tensor)
@@ -591,8 +571,8 @@ def test_what_is_moved_for_a_caller_that_orders_all_work_is_there(here, library)
     """Nobody could name a stream on which the result would be ready."""
     cls = library(devices=ANYWHERE, move=Mover(here))
     result = fastdl.convert(values(6), cls, device=here.device, stream=-1)
-    keep(here, fastdl.from_dlpack(result, stream=-1), stream_on(here.sim, blocking=False), read)
-    synchronize(here.sim, here.default)
+    keep(here, fastdl.from_dlpack(result, stream=-1), here.sim.side(), read)
+    here.sim.finish(here.default)
 
 
 def test_the_caller_orders_all_work(here, library):
@@ -607,7 +587,7 @@ def test_the_caller_orders_all_work(here, library):
 def test_streams_that_a_device_does_not_have(cuda_machine, library):
     cls = library(devices=ANYWHERE)
     tensor = cuda_machine.tensor(3, "int32")
-    for x in (tensor, Interface(tensor, 1), cls(tensor)):
+    for x in (tensor, Interface(tensor, stream=1), cls(tensor)):
         with pytest.raises(TypeError, match="expected a stream as an int"):
             fastdl.convert(x, cls, stream="7")
         with pytest.raises(ValueError, match="64 bits"):

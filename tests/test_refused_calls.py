@@ -28,7 +28,7 @@ from tests.support import arrow, frameworks, headers, producers, specs
 from tests.support.build import extension
 from tests.support.c_producers import ALONE, given
 from tests.support.ctypes_dlpack import FakeProducer
-from tests.support.frameworks import Array, Plain, Protocol, capturing, current_stream, stream_on
+from tests.support.frameworks import Array, Plain, Protocol, current_stream
 from tests.support.library import libraries
 from tests.support.named import NAMES, NotAsked, named
 from tests.support.producers import CPU, Given, Producer, hostile, new
@@ -162,7 +162,7 @@ def simulate(act, kind="cuda", **settings):
 def in_another_context(sim):
     """Than the primary one of the array's device."""
     array = Array(sim)
-    with sim.context(0, green=False):
+    with sim.context(0):
         fastdl.from_dlpack(Plain(array), stream=1)
 
 
@@ -171,9 +171,9 @@ def within(act, memory="device"):
     part of that, and on the stream."""
 
     def run(sim):
-        stream = stream_on(sim, blocking=False)
+        stream = sim.side()
         array = Array(sim, stream=stream, memory=memory)
-        with capturing(sim, stream), current_stream(stream):
+        with sim.capturing(stream), current_stream(stream):
             act(fastdl.from_dlpack(Protocol(array), stream=stream), stream)
 
     simulate(run)
@@ -183,11 +183,11 @@ def before(act, kind="cuda", blocking=False, **settings):
     """The same on a tensor that was imported before, with work in flight."""
 
     def run(sim):
-        array = Array(sim, stream=stream_on(sim, blocking=False))
+        array = Array(sim, stream=sim.side())
         array.write()
         tensor = fastdl.from_dlpack(Protocol(array))
-        stream = stream_on(sim, blocking=blocking)
-        with capturing(sim, stream):
+        stream = sim.side(blocking=blocking)
+        with sim.capturing(stream):
             act(tensor, stream)
 
     simulate(run, kind, **settings)

@@ -4,6 +4,7 @@ tests/gpu/test_hardware.py runs the same on a GPU.
 """
 
 import ctypes
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,7 @@ import fastdl
 from tests.gpu import stream_objects
 from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
 from tests.gpu.backends import Simulated
-from tests.gpu.cases import Scenarios
+from tests.gpu.scenarios import Scenarios
 from tests.support.isolate import run_isolated
 
 LIBRARIES = [Library, TabledLibrary]
@@ -41,44 +42,24 @@ def consumer(request, gpu, producer):
 
 
 class TestSimulated(Scenarios):
-    """Those of cases.py."""
+    """Those of scenarios.py."""
 
 
 # ---- stream objects -------------------------------------------------------------------------
 
 
-class ByProtocol:
-    def __init__(self, handle):
-        self.answer = 0, handle
-
-    def __cuda_stream__(self):
-        return self.answer
-
-
-class OfTorch:
-    """Of a torch without the protocol."""
-
-    device_index = 0
-
-    def __init__(self, handle):
-        self.cuda_stream = handle
-
-
-class OfCupy:
-    device_id = -1
-
-    def __init__(self, handle):
-        self.ptr = handle
-
-
-class OfNumba:
-    def __init__(self, handle):
-        self.handle = ctypes.c_void_p(handle)
+#: Objects for a stream, as libraries have them: torch's is of one without the protocol.
+OBJECTS = {
+    "ByProtocol": lambda handle: SimpleNamespace(__cuda_stream__=lambda: (0, handle)),
+    "OfTorch": lambda handle: SimpleNamespace(cuda_stream=handle, device_index=0),
+    "OfCupy": lambda handle: SimpleNamespace(ptr=handle, device_id=-1),
+    "OfNumba": lambda handle: SimpleNamespace(handle=ctypes.c_void_p(handle)),
+}
 
 
 @pytest.mark.parametrize("use", stream_objects.USES)
 @pytest.mark.parametrize("which", ["own", "default", "per-thread"])
-@pytest.mark.parametrize("kind", [ByProtocol, OfTorch, OfCupy, OfNumba])
+@pytest.mark.parametrize("kind", OBJECTS)
 def test_stream_object(gpu, library, kind, which, use):
     if which == "own":
         number = handle = gpu.stream(blocking=True)
@@ -86,7 +67,7 @@ def test_stream_object(gpu, library, kind, which, use):
         number, handle = gpu.default_stream, 0
     else:
         number = handle = 2
-    stream = kind(handle)
+    stream = OBJECTS[kind](handle)
     if number == 2 and gpu.kind == "hip":
         with pytest.raises(ValueError, match="ROCm has no stream 2"):
             fastdl.use_stream(gpu.device, stream)

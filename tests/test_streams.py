@@ -26,6 +26,7 @@ from tests.support.ctypes_dlpack import (
     name_of,
     opened,
 )
+from tests.support.frameworks import IntLike
 from tests.support.ids import without_address
 from tests.support.producers import Given, Producer
 
@@ -33,14 +34,6 @@ CUDA_LIKE = [CUDA, CUDA_MANAGED]
 HOST = [CPU, CUDA_HOST, ROCM_HOST]
 NO_NUMBERS = [*(number for number, *_, kind in device_facts() if kind == 3), 99]
 HANDLES = [3, 0x7F00_1234_5678, 2**63 - 1]
-
-
-class IntLike:
-    def __init__(self, value):
-        self.value = value
-
-    def __index__(self):
-        return self.value
 
 
 def imported(kind, stream=None, **descriptor):
@@ -211,11 +204,6 @@ def test_stream_values_that_are_refused(kind, stream, imported_on, form):
     tensor, _ = imported(kind, imported_on)
     with pytest.raises(ValueError):
         tensor.__dlpack__(stream=stream, **form)
-
-
-def test_stream_0_of_cuda_names_the_alternatives():
-    with pytest.raises(ValueError, match=r"1 .*legacy.*2 .*per-thread"):
-        imported(CUDA)[0].__dlpack__(stream=0)
 
 
 @pytest.mark.parametrize("kind", [CPU, CUDA_HOST, CUDA, ROCM, ONEAPI])

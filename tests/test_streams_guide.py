@@ -93,8 +93,7 @@ def export(gpu, device, more, form, stream):
     pinned = device.endswith("_host") or device == "cpu"
     pointer = gpu.place() if pinned else gpu.memory(OLD)
     if device == "cuda_managed":
-        pointer = gpu.simulation.allocate(SIZE, "managed")
-        gpu.driver.memory.append(pointer)
+        pointer = gpu.driver.allocate(SIZE, "managed")
     producer = FakeProducer((NUMBERS[device], 0), shape=(SIZE // 4,), data=pointer)
     ours = NUMBERS[device] != CPU and fastdl.Device(device).stream_kind in (1, 2)
     tensor = fastdl.from_dlpack(producer)

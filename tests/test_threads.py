@@ -14,7 +14,7 @@ import pytest
 
 import fastdl
 from tests.support.build import extension, load_module, module_path
-from tests.support.frameworks import Array, Protocol, Table, simulated, stream_on
+from tests.support.frameworks import Array, Protocol, Table, simulated
 from tests.support.headers import every_world
 from tests.support.isolate import run_isolated
 from tests.support.producers import Given, Lending, Producer, hostile
@@ -314,7 +314,7 @@ def test_streams(kind, way):
     what it has. The simulation reports every read that does not wait for the write."""
     device = "cuda:0" if kind == "cuda" else "rocm:0"
     with simulated(kind) as sim:
-        array = Array(sim, stream=stream_on(sim))
+        array = Array(sim, stream=sim.side(blocking=True))
         array.write()
         with fastdl.use_stream(device, array.stream):
             shared = [fastdl.from_dlpack(way(array), stream=array.stream)]
@@ -331,7 +331,7 @@ def test_streams(kind, way):
 
             return read
 
-        readers = [reader(stream_on(sim)) for _ in range(THREADS)]
+        readers = [reader(sim.side(blocking=True)) for _ in range(THREADS)]
         together(*readers, rounds=max(1, ROUNDS // 10))
         shared.clear()
         gc.collect()

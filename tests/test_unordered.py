@@ -5,18 +5,8 @@ import pytest
 import fastdl
 from fastdl._devices import driver
 from fastdl._protocol import consumer
-from tests.support.frameworks import (
-    Array,
-    Plain,
-    Table,
-    current_stream,
-    given_back,
-    simulated,
-    stream_on,
-    synchronize,
-)
+from tests.support.frameworks import Array, Plain, Table, current_stream, given_back, simulated
 from tests.support.headers import every_world
-from tests.support.memory import expect_race
 from tests.support.producers import CPU, CUDA, Given, Lending, Producer, Tabled
 
 LIBRARIES = [
@@ -41,10 +31,10 @@ def ignoring(library, base=Plain):
 @pytest.mark.parametrize("given", ["nothing", "default", "handle"])
 def test_its_data_is_on_no_stream(here, library, enter, given):
     """Neither on that which the caller names nor on the work stream."""
-    working = stream_on(here.sim, blocking=False)
+    working = here.sim.side()
     array = here.array(stream=working)
     array.write()
-    number = {"default": here.default, "handle": stream_on(here.sim)}.get(given)
+    number = {"default": here.default, "handle": here.sim.side(blocking=True)}.get(given)
     producer = ignoring(library)(array)
     with pytest.raises(BufferError, match=REFUSED):
         enter(producer) if number is None else enter(producer, stream=number)
@@ -55,30 +45,18 @@ def test_its_data_is_on_no_stream(here, library, enter, given):
 
 @libraries
 def test_the_caller_orders_it(here, library):
-    array = here.array(stream=stream_on(here.sim, blocking=False))
+    array = here.array(stream=here.sim.side())
     expected = array.write()
     tensor = fastdl.from_dlpack(ignoring(library)(array), stream=-1)
     assert driver.is_callers(tensor)
     assert driver.edges(tensor) == 0
-    synchronize(here.sim, array.stream)
+    here.sim.finish(array.stream)
     assert tensor.to("cpu").numpy().tobytes() == expected
-
-
-@libraries
-def test_who_does_not_order_it_races(here, library):
-    """What the refusal is for."""
-    array = here.array(stream=stream_on(here.sim, blocking=False))
-    array.write()
-    tensor = fastdl.from_dlpack(ignoring(library)(array), stream=-1)
-    stream = stream_on(here.sim, blocking=False)
-    tensor.__dlpack__(stream=stream)
-    array.read(stream)
-    expect_race(here.sim)
 
 
 @told_first
 def test_its_data_is_not_copied_before_it_is_there(here, library):
-    array = here.array(stream=stream_on(here.sim, blocking=False))
+    array = here.array(stream=here.sim.side())
     expected = array.write()
 
     class Unable(Plain):
@@ -91,7 +69,7 @@ def test_its_data_is_not_copied_before_it_is_there(here, library):
     for wish in ({"device": "cpu"}, {"copy": True}):
         with pytest.raises(BufferError, match=REFUSED):
             fastdl.from_dlpack(producer, **wish)
-    synchronize(here.sim, array.stream)
+    here.sim.finish(array.stream)
     tensor = fastdl.from_dlpack(producer, stream=-1, device="cpu")
     here.sim.run()
     assert here.sim.peek(tensor.data_ptr, tensor.nbytes) == expected
@@ -123,8 +101,8 @@ class WithTable(Table, Plain):
 
 @pytest.mark.parametrize("wish", ["nothing", "stream", "cpu"])
 def test_a_table_tells_what_such_a_library_ignores(here, wish):
-    stream = stream_on(here.sim, blocking=False)
-    array = here.array(stream=stream_on(here.sim, blocking=False))
+    stream = here.sim.side()
+    array = here.array(stream=here.sim.side())
     expected = array.write()
     wishes = {
         "stream": {"stream": stream},
@@ -144,10 +122,10 @@ STREAMLESS = ("cuda.core._memoryview", "StridedMemoryView")
 @pytest.mark.parametrize("wish", ["nothing", "stream", "default", "cpu", "other", "copy"])
 def test_a_table_without_a_stream_orders_nothing(here, enter, wish):
     """Its NULL is not the default stream, where nobody may have written the data."""
-    array = here.array(stream=stream_on(here.sim, blocking=False))
+    array = here.array(stream=here.sim.side())
     array.write()
     wishes = {
-        "stream": {"stream": stream_on(here.sim)},
+        "stream": {"stream": here.sim.side(blocking=True)},
         "default": {"stream": here.default},
         "cpu": {"device": "cpu"},
         "other": {"device": f"{here.device}:1"},
@@ -158,17 +136,17 @@ def test_a_table_without_a_stream_orders_nothing(here, enter, wish):
 
 
 def test_the_caller_orders_what_a_table_without_a_stream_gives(here):
-    array = here.array(stream=stream_on(here.sim, blocking=False))
+    array = here.array(stream=here.sim.side())
     expected = array.write()
     tensor = fastdl.from_dlpack(ignoring(STREAMLESS, WithTable)(array), stream=-1)
     assert driver.is_callers(tensor)
     assert driver.edges(tensor) == 0
-    synchronize(here.sim, array.stream)
+    here.sim.finish(array.stream)
     assert tensor.to("cpu").numpy().tobytes() == expected
-    user = stream_on(here.sim, blocking=False)
+    user = here.sim.side()
     array.read(user)
     tensor.release(user)  # the host waits: there is no stream of the library's to wait
-    array.write(stream_on(here.sim, blocking=False))
+    array.write(here.sim.side())
 
 
 @every_world

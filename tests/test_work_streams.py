@@ -17,9 +17,7 @@ from tests.support.frameworks import (
     Table,
     consume,
     current_stream,
-    default,
     simulated,
-    stream_on,
 )
 
 CUDA = TYPES["cuda"]
@@ -111,11 +109,11 @@ def test_a_block_is_entered_once_at_a_time():
 
 @pytest.mark.parametrize("kind", [Protocol, Table])
 def test_a_stream_of_the_call_comes_first(sim, kind):
-    stream, wanted = stream_on(sim, blocking=False), stream_on(sim, blocking=False)
+    stream, wanted = sim.side(), sim.side()
     array = Array(sim, stream=stream)
     array.write()
-    work = stream_on(sim, blocking=False)
-    with fastdl.use_stream((TYPES[sim.kind], 0), work), current_stream(stream):
+    work = sim.side()
+    with fastdl.use_stream(sim.place, work), current_stream(stream):
         tensor = fastdl.from_dlpack(kind(array), stream=wanted)
     array.read(wanted)
     del tensor
@@ -123,27 +121,27 @@ def test_a_stream_of_the_call_comes_first(sim, kind):
 
 @pytest.mark.parametrize("kind", [Protocol, Table])
 def test_the_work_stream_of_another_device_is_not_touched(sim, kind):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array = Array(sim, stream=sim.side())
     array.write()
-    other = stream_on(sim, 1, blocking=False)
-    with fastdl.use_stream((TYPES[sim.kind], 1), other), current_stream(array.stream):
+    other = sim.side(1)
+    with fastdl.use_stream((sim.type, 1), other), current_stream(array.stream):
         tensor = fastdl.from_dlpack(kind(array))
-        array.read(default(sim))
+        array.read(sim.default)
         before = sim.calls("cuStreamWaitEvent")
         Taken(tensor)  # through the table of Tensor
         assert sim.calls("cuStreamWaitEvent") <= before + 2
-    consume(tensor, stream_on(sim, blocking=False), array)
+    consume(tensor, sim.side(), array)
 
 
 def test_managed_memory_from_a_table_is_ready_on_the_work_stream_of_cuda():
     with simulated("cuda") as sim:
-        array = Array(sim, stream=stream_on(sim, blocking=False), memory="managed")
+        array = Array(sim, stream=sim.side(), memory="managed")
         array.write()
-        work = stream_on(sim, blocking=False)
+        work = sim.side()
         with fastdl.use_stream("cuda:0", work), current_stream(array.stream):
             tensor = fastdl.from_dlpack(Table(array))
             array.read(work)
-            consume(tensor, stream_on(sim, blocking=False), array)
+            consume(tensor, sim.side(), array)
         del tensor
 
 
@@ -159,8 +157,8 @@ def told_by(subject, device_type, ordinal):
 
 @pytest.mark.parametrize("subject", [fastdl.Tensor, np.ndarray, Protocol])
 def test_each_table_tells_the_work_stream(sim, subject):
-    device_type = TYPES[sim.kind]
-    work, inner = stream_on(sim, blocking=False), stream_on(sim, 1, blocking=False)
+    device_type = sim.type
+    work, inner = sim.side(), sim.side(1)
     assert told_by(subject, device_type, 0) == 0
     with fastdl.use_stream((device_type, 0), work):
         assert told_by(subject, device_type, 0) == work
@@ -176,13 +174,13 @@ def test_each_table_tells_the_work_stream(sim, subject):
 @pytest.mark.parametrize("scoped", [True, False])
 @pytest.mark.parametrize("tensor", [True, False])
 def test_what_is_taken_is_ready_on_the_stream_that_is_told(sim, tensor, scoped):
-    array = Array(sim, stream=stream_on(sim, blocking=False))
+    array = Array(sim, stream=sim.side())
     array.write()
     source = producer = Protocol(array)
-    start = default(sim)
-    work = stream_on(sim, blocking=False) if scoped else start
+    start = sim.default
+    work = sim.side() if scoped else start
     if tensor:
-        source = fastdl.from_dlpack(producer, stream=stream_on(sim, blocking=False))
+        source = fastdl.from_dlpack(producer, stream=sim.side())
     del producer.asked[:]
     with fastdl.use_stream((array.type, 0), work):
         told = told_by(source, array.type, 0)

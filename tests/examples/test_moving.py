@@ -6,7 +6,7 @@ import pytest
 from tests.examples.building import EXAMPLES
 from tests.support.build import load_module, run_compiler
 from tests.support.cxx import binding
-from tests.support.frameworks import Array, simulated, stream_on
+from tests.support.frameworks import Array, Interface, simulated
 from tests.support.isolate import run_isolated
 
 SOURCES = EXAMPLES / "moving"
@@ -92,33 +92,18 @@ def test_before(name, tmp_path):
     assert run_isolated(code, timeout=300) == "checked\n"
 
 
-class Interface:
-    """An array of a library that has only __cuda_array_interface__."""
-
-    def __init__(self, array, **changes):
-        self.__cuda_array_interface__ = {
-            "version": 3,
-            "typestr": "<f4",
-            "shape": (2, 3),
-            "strides": None,
-            "data": (array.pointer, False),
-            "stream": array.stream,
-            **changes,
-        }
-
-
 def test_of_the_cuda_array_interface():
     """Without the waits, the simulation reports that the kernels race."""
     guide = cuda_view()
     with simulated("cuda") as sim:
-        array = Array(sim, stream=stream_on(sim, blocking=False))
-        stream = stream_on(sim, blocking=False)
-        assert guide.argument_before(Interface(array, stream=stream), stream) == (
+        array = Array(sim, stream=sim.side())
+        stream = sim.side()
+        assert guide.argument_before(Interface(array, "<f4", stream=stream), stream) == (
             array.pointer,
             (2, 3),
         )
         with pytest.raises(NotImplementedError):
-            guide.argument_before(Interface(array), stream)
+            guide.argument_before(Interface(array, "<f4", stream=array.stream), stream)
         array.write()
         seen = []
 
@@ -126,9 +111,11 @@ def test_of_the_cuda_array_interface():
             seen.append((address, shape))
             array.write(on)
 
-        guide.launch(kernel, Interface(array), stream)
+        guide.launch(kernel, Interface(array, "<f4", stream=array.stream), stream)
         assert seen == [(array.pointer, (2, 3))]
         for changes in ({"typestr": "<f8"}, {"strides": (4, 8)}, {"data": (array.pointer, True)}):
             for function in (guide.argument, guide.argument_before):
                 with pytest.raises((TypeError, ValueError), match="expected a (writable|row)"):
-                    function(Interface(array, **{"stream": stream, **changes}), stream)
+                    function(
+                        Interface(array, **{"typestr": "<f4", "stream": stream, **changes}), stream
+                    )

@@ -12,22 +12,12 @@ from contextlib import contextmanager
 
 import fastdl
 from tests.gpu.backends import SIZE
-from tests.support.ctypes_dlpack import (
-    READ_ONLY,
-    Managed,
-    Table,
-    Versioned,
-    address_in,
-    capsule,
-)
+from tests.support.ctypes_dlpack import READ_ONLY, Table, Versioned, address_in
+from tests.support.producers import Given, Tabled, hostile
 
 UINT8 = (1, 8, 1)
 
 _from_object = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
-_stream = ctypes.PYFUNCTYPE(
-    ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
-)
-_unused = ctypes.PYFUNCTYPE(ctypes.c_int)
 _deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _kept = []  # every managed tensor ever made: tests are short
@@ -71,14 +61,6 @@ def on_a_foreign_thread(deleter, argument):
     assert code == 0, f"a thread could not be made or joined: {code}"
 
 
-class Given(Managed):
-    """A managed tensor that releases its array when it is deleted."""
-
-    def _delete(self, address):
-        super()._delete(address)
-        self.keep = None
-
-
 class Chunk:
     """Memory of a library's pool, which has it again when the last reference goes."""
 
@@ -101,10 +83,11 @@ class Array:
     def deleted(self):
         return [managed.deleted for managed in self.made]
 
-    def _managed(self):
-        device = self.library.gpu.device
-        made = Given((SIZE,), UINT8, data=self.pointer, device=device, flags=self.flags)
-        made.keep = self
+    @property
+    def managed(self):
+        """Another for each export."""
+        fields = {"data": self.pointer, "device": self.library.gpu.device, "flags": self.flags}
+        made = Given(shape=(SIZE,), dtype=UINT8, owner=self, **fields)
         self.made.append(made)
         _kept.append(made)
         return made
@@ -117,7 +100,7 @@ class Array:
             stream = self.library.default
         if stream != -1:
             self._make_wait(stream)
-        return self._managed().capsule()
+        return self.managed.capsule()
 
     def _make_wait(self, stream):
         if stream != self.library.current:
@@ -125,7 +108,10 @@ class Array:
 
 
 class TabledArray(Array):
-    """The same with an exchange table."""
+    """The same with an exchange table, which gives what is `managed`."""
+
+    __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
+    mode = "give"
 
 
 class InterfacedArray:
@@ -211,11 +197,15 @@ class Library(Exchange):
 
     @contextmanager
     def using(self, stream):
-        before, self.current = self.current, stream
+        before = self.current
+        self.switch(stream)
         try:
             yield
         finally:
-            self.current = before
+            self.switch(before)
+
+    def switch(self, stream):
+        self.current = stream
 
     def take(self, tensor):
         """As a consumer: an array on the memory of a producer, ready on the current stream."""
@@ -234,7 +224,12 @@ class TabledLibrary(Library):
     def __init__(self, gpu):
         super().__init__(gpu)
         self.default = -1  # as torch: without a stream there is no order
-        _current["library"] = self
+        self.switch(self.current)
+
+    def switch(self, stream):
+        """The table tells it, one for all libraries."""
+        super().switch(stream)
+        hostile.set_stream(0, 0 if stream == self.gpu.default_stream else stream, False)
 
     def take(self, tensor):
         """By fastdl's own table: the order is that of fastdl's work stream."""
@@ -293,38 +288,3 @@ def by_capsule(array, stream):
     """The Tensor of a capsule that was made ready on a stream where nobody will use it: capsules do
     not name their stream, so that the order is the caller's."""
     return fastdl.from_dlpack(array.__dlpack__(stream=stream))
-
-
-_current = {}  # "library": the last one made, which the table speaks for
-
-
-@_from_object
-def _give(array, out):
-    out[0] = array._managed().address
-    return 0
-
-
-@_stream
-def _work_stream(kind, number, out):
-    library = _current["library"]
-    out[0] = None if library.current == library.gpu.default_stream else library.current
-    return 0
-
-
-@_unused
-def _refuse():
-    return -1
-
-
-def _table():
-    table = Table()
-    table.version.major, table.version.minor = 1, 3
-    for slot in ("managed_tensor_allocator", "managed_tensor_to_py_object_no_sync"):
-        setattr(table, slot, ctypes.cast(_refuse, ctypes.c_void_p))
-    table.managed_tensor_from_py_object_no_sync = ctypes.cast(_give, ctypes.c_void_p)
-    table.current_work_stream = ctypes.cast(_work_stream, ctypes.c_void_p)
-    return table
-
-
-_TABLE = _table()
-TabledArray.__dlpack_c_exchange_api__ = capsule(ctypes.addressof(_TABLE), b"dlpack_exchange_api")

@@ -5,8 +5,8 @@ what was queued there after it has not begun, so "did that wait for this?" has a
 probability. On the simulation nothing runs before somebody waits for it, so a latch is a mark that
 tells whether it had to run; on a GPU it is a kernel that spins until the host opens it.
 
-A scenario says `waits` or `overtakes` of a mark, looks at bytes after the latch is open, and ends
-with `no_race` or `race`, to which the simulation's checker has an answer and a GPU has none.
+A scenario says `waits` or `overtakes` of a mark, and ends with what it `saw` once the latch opened
+or whether it `raced`, to which the simulation's checker has an answer and a GPU has none.
 """
 
 import ctypes
@@ -83,7 +83,7 @@ class Backend:
 
     def place(self):
         """Host memory for `look`, to be made before a latch is: allocating may wait for streams."""
-        return self.driver.allocate_pinned(SIZE)
+        return self.driver.allocate(SIZE, "pinned")
 
     def look(self, stream, pointer, place):
         """Queues a copy of the bytes at `pointer` to `place`."""
@@ -95,16 +95,20 @@ class Backend:
 
     def current_context(self):
         """What is current on the calling thread: a context of CUDA, or a device of HIP."""
-        if self.kind == "cuda":
-            context = ctypes.c_void_p()
-            self.driver.ok("cuCtxGetCurrent", context)
-            return context.value
-        device = ctypes.c_int()
-        self.driver.ok("hipGetDevice", device)
-        return device.value
+        kind = ctypes.c_void_p if self.kind == "cuda" else ctypes.c_int
+        return self.driver.made("cuCtxGetCurrent", kind=kind)
 
     def finish(self, stream):
         self.driver.ok("cuStreamSynchronize", stream)
+
+    def judge(self, mark, latch, ordered):
+        """The work waits for what is behind the latch, or in a control it does not."""
+        (self.waits if ordered else self.overtakes)(mark, latch)
+
+    def saw(self, look, value, ordered=True):
+        """What was looked at, and that it raced if nobody had ordered it."""
+        assert look.value() == value
+        self.raced(not ordered)
 
     # ---- captures
 
@@ -145,7 +149,7 @@ class Simulated(Backend):
             for what, ours in (
                 ("events", self.driver.events),
                 ("streams", self.driver.streams),
-                ("allocations", self.driver.memory + self.driver.pinned),
+                ("allocations", self.driver.memory),
             ):
                 left = self.simulation.live(what) - len(ours)
                 assert left == 0, f"fastdl left {left} {what} behind"
@@ -174,13 +178,11 @@ class Simulated(Backend):
         self.driver.ok("cuEventSynchronize", mark.event)
         assert not self._ran(latch), "the work waited for what is behind the latch"
 
-    def no_race(self):
+    def raced(self, expected):
         races = self.simulation.races()
-        assert not races, "\n".join(races)
-
-    def race(self):
-        assert self.simulation.races(), "the checker saw no race where there is one"
-        self.simulation.forget()
+        assert bool(races) == expected, "\n".join(races) or "the checker saw no race"
+        if expected:
+            self.simulation.forget()
 
     def replay(self, graph, stream):
         """Graphs cannot be launched on the simulation."""
@@ -208,7 +210,7 @@ class Hardware(Backend):
             getattr(library, name).argtypes = arguments
         fastdl_driver.replace_driver(CUDA, "")
         super().__init__(library, "cuda")
-        self.flags = self.driver.allocate_pinned(4096)
+        self.flags = self.driver.allocate(4096, "pinned")
         ctypes.memset(self.flags, 0, 4096)
         self.latches = 0
         self.kernel = self._load()
@@ -276,10 +278,8 @@ class Hardware(Backend):
     def overtakes(self, mark, latch):
         assert self._passes(mark, self.LIMIT / 4), "the work waited for the latch: no proof"
 
-    def no_race(self):
+    def raced(self, expected):
         """The bytes are all that there is to see."""
-
-    race = no_race
 
     def replay(self, graph, stream):
         """Launches the graph once, and waits."""

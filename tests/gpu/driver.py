@@ -33,7 +33,7 @@ class Driver(Calls):
 
     def __init__(self, library, kind):
         super().__init__(library, kind)
-        self.streams, self.events, self.memory, self.pinned = [], [], [], []
+        self.streams, self.events, self.memory = [], [], []
         if kind == "cuda":
             self.ok("cuInit", 0)
             self.ok("cuCtxPushCurrent_v2", self.made("cuDevicePrimaryCtxRetain", 0))
@@ -48,39 +48,24 @@ class Driver(Calls):
         self.events.append(super().event())
         return self.events[-1]
 
-    def allocate(self, size):
-        self.memory.append(super().allocate(size))
-        return self.memory[-1]
-
-    def allocate_pinned(self, size):
-        """Host memory that the device reads and writes under the same address."""
-        self.pinned.append(super().allocate(size, "pinned"))
-        return self.pinned[-1]
+    def allocate(self, size, kind="device"):
+        """Pinned: host memory that the device reads and writes under the same address."""
+        self.memory.append((super().allocate(size, kind), kind))
+        return self.memory[-1][0]
 
     def close(self):
         for stream in self.streams:
             self.synchronize(stream)
-        for name, handles in (
-            ("cuStreamDestroy_v2", self.streams),
-            ("cuEventDestroy_v2", self.events),
-            ("cuMemFree_v2", self.memory),
-            ("cuMemFreeHost", self.pinned),
-        ):
-            for handle in handles:
-                self.ok(name, handle)
-            handles.clear()
+            self.ok("cuStreamDestroy_v2", stream)
+        for event in self.events:
+            self.ok("cuEventDestroy_v2", event)
+        for memory in self.memory:
+            self.free(*memory)
         if self.kind == "cuda":
             self.ok("cuCtxPopCurrent_v2", ctypes.c_void_p())
 
     def fill(self, stream, pointer, value, size):
         self.ok("cuMemsetD8Async", pointer, value, size, stream)
-
-    def order(self, earlier, later):
-        """`later` waits for what is queued on `earlier` now: what every library does."""
-        event = super().event()
-        self.record(event, earlier)
-        self.wait(later, event)
-        self.ok("cuEventDestroy_v2", event)  # in spite of the wait: the driver keeps what it needs
 
     def is_done(self, event):
         code = self.call("cuEventQuery", event)

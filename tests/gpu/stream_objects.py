@@ -27,10 +27,6 @@ def held(gpu, number):
     gpu.finish(front)
 
 
-def judge(gpu, mark, latch, ordered):
-    (gpu.waits if ordered else gpu.overtakes)(mark, latch)
-
-
 def imported(gpu, library, number, passed, ordered, scoped=False):
     """from_dlpack(stream=), or with it within use_stream(): the data is ready there."""
     source, place, array = gpu.stream(), gpu.place(), library.make(OLD)
@@ -40,8 +36,8 @@ def imported(gpu, library, number, passed, ordered, scoped=False):
         with library.using(source), scope:
             tensor = fastdl.from_dlpack(array, stream=None if scoped else passed)
         look = gpu.look(number, library.pointer(array), place)
-        judge(gpu, look, latch, ordered)
-    assert look.value() == (NEW if ordered else OLD)
+        gpu.judge(look, latch, ordered)
+    gpu.saw(look, NEW if ordered else OLD, ordered)
     gpu.finish(source)
     del tensor
 
@@ -56,8 +52,8 @@ def recorded(gpu, library, number, passed, ordered):
         with library.using(source):
             exported = tensor.__dlpack__(stream=consumer, max_version=(1, 3))
         look = gpu.look(consumer, library.pointer(array), place)
-        judge(gpu, look, latch, ordered)
-    assert look.value() == (NEW if ordered else OLD)
+        gpu.judge(look, latch, ordered)
+    gpu.saw(look, NEW if ordered else OLD, ordered)
     gpu.finish(number)
     del exported
 
@@ -76,8 +72,8 @@ def released(gpu, library, number, passed, ordered):
         gpu.fill(source, pointer, OTHER)
         mark = gpu.mark(source)
         if library.asked_at_export or not ordered:
-            judge(gpu, mark, latch, ordered)
-    assert look.value() == (OLD if ordered else OTHER)
+            gpu.judge(mark, latch, ordered)
+    gpu.saw(look, OLD if ordered else OTHER, ordered)
     del tensor
 
 
@@ -94,6 +90,7 @@ def copied(gpu, library, number, passed, ordered):
             copy = tensor.to("cpu", stream=passed)
         assert set(bytes(memoryview(copy))) == {NEW if ordered else OLD}
     gpu.finish(number)
+    gpu.raced(not ordered)
 
 
 USES = {
@@ -108,7 +105,5 @@ USES = {
 def stream_object(gpu, library, use, stream, number):
     """`stream`: an object for the stream `number`. The control passes one that is not."""
     USES[use](gpu, library, number, stream, True)
-    gpu.no_race()
     USES[use](gpu, library, number, gpu.stream(), False)
-    gpu.race()
     gpu.finish(number)

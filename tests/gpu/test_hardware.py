@@ -12,8 +12,8 @@ import fastdl
 from tests.gpu import stream_objects
 from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
 from tests.gpu.backends import NEW, OLD, SIZE, Hardware
-from tests.gpu.cases import Scenarios
 from tests.gpu.peers import STREAMS, Cupy, Jax, Numba, Torch, require_jax
+from tests.gpu.scenarios import Scenarios, both
 from tests.interop.peers import require
 
 pytestmark = pytest.mark.library  # those of a library that is missing are skipped
@@ -50,7 +50,7 @@ def consumer(request, gpu, producer):
 
 
 class TestHardware(Scenarios):
-    """Those of cases.py."""
+    """Those of scenarios.py."""
 
 
 # ---- JAX, which chooses its streams itself --------------------------------------------------
@@ -61,30 +61,6 @@ def jax(gpu):
     return require_jax()
 
 
-@pytest.mark.parametrize("through", ["import", "export"])
-def test_jax_as_a_producer(gpu, jax, through):
-    """Nothing can hold JAX's streams, so it is given work for a good part of a second."""
-    numpy = jax.numpy
-
-    @jax.jit
-    def slow(matrix):
-        result = jax.lax.fori_loop(0, 400, lambda _, m: m @ m, matrix)
-        return numpy.full(SIZE, NEW, "uint8") + (result[0, 0] != 0).astype("uint8")
-
-    zeros = numpy.zeros((4096, 4096), "float32")
-    slow(zeros).block_until_ready()  # compiles
-    place, stream, imported_on = gpu.place(), gpu.stream(), gpu.stream()
-    array = slow(zeros)
-    tensor = fastdl.from_dlpack(array, stream=stream if through == "import" else imported_on)
-    assert tensor.readonly
-    if through == "export":
-        exported = tensor.__dlpack__(stream=stream, max_version=(1, 3))
-    assert not array.is_ready(), "JAX was done before the import was: no proof"
-    assert gpu.look(stream, tensor.data_ptr, place).value() == NEW
-    if through == "export":
-        del exported
-
-
 def test_jax_without_a_stream(gpu, jax):
     """-1 would crash it: fastdl leaves it out, and JAX waits on the host."""
     place, stream = gpu.place(), gpu.stream()
@@ -93,7 +69,7 @@ def test_jax_without_a_stream(gpu, jax):
     assert gpu.look(stream, tensor.data_ptr, place).value() == NEW
 
 
-ORDERED = pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
+ORDERED = both("ordered", "ordered", "unordered")
 
 
 def handed(library, array, source, ordered):
@@ -124,7 +100,7 @@ def test_jax_as_a_consumer(gpu, jax, library, ordered):
             assert set(numpy.asarray(result).tolist()) == {OLD + 1}
     assert set(numpy.asarray(result).tolist()) == {(NEW if ordered else OLD) + 1}
     gpu.finish(source)
-    (gpu.no_race if ordered else gpu.race)()
+    gpu.raced(not ordered)
 
 
 def test_jax_gets_nothing_of_its_own_back(gpu, jax):
@@ -132,37 +108,6 @@ def test_jax_gets_nothing_of_its_own_back(gpu, jax):
     tensor = fastdl.from_dlpack(jax.numpy.zeros(SIZE, "uint8"))
     with pytest.raises(BufferError, match="read-only"):
         jax.dlpack.from_dlpack(tensor)
-
-
-# ---- Numba, by __cuda_array_interface__ -----------------------------------------------------
-
-
-@ORDERED
-@pytest.mark.parametrize("library", PRODUCERS, ids=lambda x: x.name)
-def test_numba_as_a_consumer(gpu, library, ordered):
-    """Its import waits on the host for the stream that the interface names. The interface of what
-    was imported without order names none."""
-    require("numba_cuda")
-    from numba import cuda
-
-    library, stream = library(gpu), cuda.stream()
-    source, array = gpu.stream(), library.make(OLD)
-    pointer = library.pointer(array)
-    cuda.as_cuda_array(library.give(array, gpu.setup)).copy_to_host(stream=stream)  # warms up
-    stream.synchronize()
-    with gpu.hold(source) as latch:
-        array = library.write(array, source, NEW)
-        tensor = handed(library, array, source, ordered)
-        if ordered:
-            gpu.open_soon(latch)
-        with library.using(source):
-            taken = cuda.as_cuda_array(tensor)
-        seen = taken.copy_to_host(stream=stream)
-        stream.synchronize()
-        assert set(seen.tolist()) == {NEW if ordered else OLD}
-    assert taken.__cuda_array_interface__["data"][0] == pointer
-    gpu.finish(source)
-    (gpu.no_race if ordered else gpu.race)()
 
 
 # ---- Numba, by __dlpack__ -------------------------------------------------------------------
@@ -214,12 +159,9 @@ def test_numba_kernel_arguments(gpu, library, ordered):
         with library.using(source):
             launch(tensor)
         look = gpu.look(number, pointer, place)
-        (gpu.waits if ordered else gpu.overtakes)(look, latch)
-        if not ordered:
-            assert look.value() == OLD
-    assert look.value() == (NEW if ordered else OLD)
+        gpu.judge(look, latch, ordered)
+    gpu.saw(look, NEW if ordered else OLD, ordered)
     gpu.finish(source)
-    (gpu.no_race if ordered else gpu.race)()
 
 
 # ---- the stream objects of libraries --------------------------------------------------------
@@ -286,6 +228,20 @@ def test_torch_graph_survives_a_refusal(gpu):
 
 # ---- the end of the process -----------------------------------------------------------------
 
+
+def run(code, **variables):
+    """In a process of its own, which ends well; its errors. Libraries may warn there."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **variables},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
 # How to make `x`, and how to take `y`: JAX does not take what it made itself.
 MAKE = {
     "cupy": ("import cupy as lib; x = lib.ones(1000)", "lib.from_dlpack(y)"),
@@ -316,18 +272,7 @@ def test_exit_with_tensors_alive(gpu, name, keep):
         threading.Thread(target=lambda held: None, args=[alive]).start()
         del x, y, z, alive
     """
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "CUDA_MODULE_LOADING": "LAZY",  # nothing is held here
-        },
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert run(code, CUDA_MODULE_LOADING="LAZY") == ""  # nothing is held here
 
 
 @pytest.mark.parametrize("name", ["torch.Tensor", "cupy.ndarray", "jax.Array"])
@@ -357,11 +302,4 @@ def test_fork_after_use(gpu):
     assert os.waitpid(child, 0)[1] == 0
     tensor.__dlpack__(stream=1)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 0, done.stderr
+    run(code)

@@ -26,18 +26,6 @@ int capture_live(void)
     return count;
 }
 
-bool capture_any(void)
-{
-    return capture_live() > 0;
-}
-
-void capture_invalidate_all(void)
-{
-    for (Capture *capture = captures; capture != NULL; capture = capture->next)
-        if (!capture->ended)
-            capture->invalid = true;
-}
-
 /* The legacy stream is unusable while a blocking stream of its context captures. Whoever uses it
  * all the same breaks those captures; asking whether it captures does not. */
 static int legacy_conflict(const Stream *stream, bool breaks)
@@ -67,9 +55,7 @@ static bool join(Capture *capture, Stream *stream)
 
 int capture_begin(Thread *self, Stream *stream, int mode)
 {
-    if (mode < MODE_GLOBAL || mode > MODE_RELAXED)
-        return INVALID_VALUE;
-    if (stream->is_legacy && !stream->context->green)
+    if (stream->is_legacy)
         return CAPTURE_UNSUPPORTED;
     if (stream->capture != NULL)
         return ILLEGAL_STATE;
@@ -90,10 +76,6 @@ int capture_end(Thread *self, Stream *stream, void **graph)
         *graph = NULL;
     if (capture == NULL)
         return ILLEGAL_STATE;
-    if (capture->members[0] != stream) {
-        capture->invalid = true;
-        return CAPTURE_UNMATCHED;
-    }
     if (capture->mode != MODE_RELAXED && capture->thread != self)
         return CAPTURE_WRONG_THREAD;
     bool joined = true;
@@ -111,23 +93,11 @@ int capture_end(Thread *self, Stream *stream, void **graph)
     return SUCCESS;
 }
 
-int capture_status(Stream *stream, int *status, uint64_t *id, void **graph)
+int capture_status(Stream *stream, int *status)
 {
-    Capture *capture = stream->capture;
-    if (status == NULL)
-        return INVALID_VALUE;
-    *status = 0;
-    int conflict = legacy_conflict(stream, false);
-    if (conflict != SUCCESS)
-        return conflict;
-    if (capture == NULL)
-        return SUCCESS;
-    *status = capture->invalid ? 2 : 1;
-    if (id != NULL)
-        *id = capture->id;
-    if (graph != NULL)
-        *graph = capture;
-    return SUCCESS;
+    const Capture *capture = stream->capture;
+    *status = capture == NULL ? 0 : capture->invalid ? 2 : 1;
+    return legacy_conflict(stream, false);
 }
 
 int capture_submit(Stream *stream, bool *captured)
@@ -230,13 +200,4 @@ int capture_sync_event(Thread *self, Event *event)
     if (event->recorded && event->capture != NULL)
         return broken(event->capture, CAPTURED_EVENT);
     return capture_unsafe(self);
-}
-
-int capture_sync_context(Context *context)
-{
-    int code = SUCCESS;
-    for (Stream *stream = context->streams; stream != NULL; stream = stream->next)
-        if (stream->capture != NULL)
-            code = broken(stream->capture, CAPTURE_UNSUPPORTED);
-    return code;
 }

@@ -1,7 +1,7 @@
-/* The first engine: vector clocks. Components are streams and host threads; the clock of each says
- * how much of every other has certainly happened before what it does next. An access to bytes is
- * compared with all earlier accesses to them: if one of the two writes and neither knows the other,
- * they have no order, and that is reported whether or not any byte came out wrong. */
+/* Vector clocks. Components are streams and host threads; the clock of each says how much of every
+ * other has certainly happened before what it does next. An access to bytes is compared with all
+ * earlier accesses to them: if one of the two writes and neither knows the other, they have no
+ * order, and that is reported whether or not any byte came out wrong. */
 #include "simulated.h"
 
 #include <stdio.h>
@@ -28,15 +28,10 @@ typedef struct {
     size_t count, capacity;
 } Segment;
 
-enum {
-    HISTORY = 32 /* accesses kept for each byte once a write covers the older ones */
-};
-
 static Segment *segments; /* sorted, without overlap */
 static size_t segment_count, segment_capacity;
 static Note *notes;
 static uint32_t components;
-static int races;
 static Text report;
 static Clock published;
 
@@ -65,9 +60,9 @@ static uint32_t tick(Clock *clock, uint32_t component)
     return ++clock->at[component];
 }
 
-static bool knows(const Clock *clock, const Note *note)
+bool clocks_know(const Clock *clock, uint32_t component, uint32_t value)
 {
-    return note->component < clock->length && clock->at[note->component] >= note->clock;
+    return component < clock->length && clock->at[component] >= value;
 }
 
 static void assign(Clock *clock, const Clock *other)
@@ -102,7 +97,6 @@ void clocks_reset(bool all)
         free(note);
     }
     notes = NULL;
-    races = 0;
     text_clear(&report);
 }
 
@@ -155,22 +149,8 @@ static void segment_split(uintptr_t at)
     memcpy(second->accesses, first->accesses, first->count * sizeof(Access));
 }
 
-/* Whether whoever has no order with the old access, and conflicts with it, has none with the new
- * one either and conflicts with that as well, so that a race is found without the old one. */
-static bool covers(const Access *old, bool write, const Clock *clock)
+static void segment_add(Segment *segment, Note *note, bool write)
 {
-    return knows(clock, old->note) && (write || !old->write);
-}
-
-static void segment_add(Segment *segment, Note *note, bool write, const Clock *clock)
-{
-    if (segment->count >= HISTORY) {
-        size_t kept = 0;
-        for (size_t i = 0; i < segment->count; i++)
-            if (!covers(&segment->accesses[i], write, clock))
-                segment->accesses[kept++] = segment->accesses[i];
-        segment->count = kept;
-    }
     if (segment->count == segment->capacity) {
         segment->capacity = segment->capacity ? 2 * segment->capacity : 2;
         size_t size = segment->capacity * sizeof(Access);
@@ -184,11 +164,11 @@ static void compare(const Segment *segment, const Op *op, const Note *note, bool
 {
     for (size_t i = 0; i < segment->count; i++) {
         Access *old = &segment->accesses[i];
-        if (old->note == note || (!old->write && !write) || knows(clock, old->note) ||
+        if (old->note == note || (!old->write && !write) ||
+            clocks_know(clock, old->note->component, old->note->clock) ||
             old->note->reported == op->serial)
             continue;
         old->note->reported = op->serial;
-        races++;
         text_add(&report, "race on %zu bytes at %#zx: %s by %s, and %s by %s, have no order\n",
                  (size_t)(segment->end - segment->start), (size_t)segment->start,
                  old->write ? "write" : "read", old->note->who, write ? "write" : "read", op->who);
@@ -207,17 +187,17 @@ static void touch(const Op *op, Note *note, const Range *range, const Clock *clo
             segment_insert(i, at, last ? end : segments[i].start);
         }
         compare(&segments[i], op, note, range->write, clock);
-        segment_add(&segments[i], note, range->write, clock);
+        segment_add(&segments[i], note, range->write);
         at = segments[i].end;
     }
 }
 
-static void access_all(const Op *op, uint32_t component, Clock *clock)
+static void access_all(Op *op, uint32_t component, Clock *clock)
 {
     Note *note = must_have(calloc(1, sizeof(Note)));
     memcpy(note->who, op->who, sizeof note->who);
-    note->component = component;
-    note->clock = tick(clock, component);
+    note->component = op->component = component;
+    note->clock = op->clock = tick(clock, component);
     note->next = notes;
     notes = note;
     for (size_t i = 0; i < op->count; i++)
@@ -248,13 +228,13 @@ void clocks_thread(Thread *thread)
             join(&thread->clock, &other->clock);
 }
 
-void clocks_submit(Thread *self, Stream *stream, const Op *op)
+void clocks_submit(Thread *self, Stream *stream, Op *op)
 {
     arrive(self, stream);
     access_all(op, stream->component, &stream->clock);
 }
 
-void clocks_host(Thread *self, const Op *op)
+void clocks_host(Thread *self, Op *op)
 {
     access_all(op, self->component, &self->clock);
 }
@@ -279,17 +259,6 @@ void clocks_sync_stream(Thread *self, const Stream *stream)
 void clocks_sync_event(Thread *self, const Event *event)
 {
     join(&self->clock, &event->clock);
-}
-
-void clocks_freed(const Thread *self, Allocation *allocation)
-{
-    assign(&allocation->freed, &self->clock);
-}
-
-/* The driver does not hand memory out before it was given back, nor does it promise more. */
-void clocks_allocated(Thread *self, const Allocation *allocation)
-{
-    join(&self->clock, &allocation->freed);
 }
 
 void clocks_publish(const Thread *self)

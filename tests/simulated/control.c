@@ -115,7 +115,9 @@ static Symbol *symbol_named(const char *name)
     return made;
 }
 
-bool holds_gil(void)
+/* Whether the calling thread keeps all others from Python, which no call of a driver may: it can
+ * wait for a lock that the driver holds while it runs a callback, and the callback for Python. */
+static bool holds_gil(void)
 {
     int (*check)(void) = NULL;
     void *(*state)(void) = NULL; /* NULL after the end of Python, when `check` may say yes */
@@ -124,28 +126,23 @@ bool holds_gil(void)
     return check != NULL && state() != NULL && check();
 }
 
-void gil_violation(const char *name)
+static void gil_violation(const char *name) /* with the lock held */
 {
     text_add(&gil_violations, "thread %d calls %s with the GIL held\n", thread_self()->serial,
              name);
 }
 
-enum {
-    LOG_LIMIT = 1 << 23 /* bytes; then the older half is forgotten */
-};
-
-static void shorten_log(void)
+void check_gil(const char *name)
 {
-    if (calls.length < LOG_LIMIT)
+    if (!holds_gil())
         return;
-    const char *half = strchr(calls.data + LOG_LIMIT / 2, '\n') + 1;
-    calls.length -= (size_t)(half - calls.data);
-    memmove(calls.data, half, calls.length + 1);
+    lock();
+    gil_violation(name);
+    unlock();
 }
 
-static int leave_early(Thread *self, int code)
+int call_leave(Thread *self, int code)
 {
-    shorten_log();
     text_add(&calls, "thread %d: %s = %d\n", self->serial, self->symbol, code);
     if (code != SUCCESS && !(code == NOT_READY && settings.forgives_not_ready)) {
         self->last_error = code;
@@ -172,25 +169,21 @@ int call_enter(Symbol **place, const char *name, int flags, Thread **thread)
         gil_violation(name);
     if (self->in_callback && !(flags & CALLBACK)) {
         violation(self, "a host callback calls the driver");
-#ifdef FK_HIP
-        return leave_early(self, UNKNOWN); /* HIP has no code for it, and promises nothing */
-#else
-        return leave_early(self, NOT_PERMITTED);
-#endif
+        return call_leave(self, NOT_PERMITTED);
     }
     if (symbol->failing && symbol->after-- <= 0) {
         symbol->failing = false;
-        return leave_early(self, symbol->code);
+        return call_leave(self, symbol->code);
     }
     if (symbol->ignored)
-        return leave_early(self, SUCCESS);
+        return call_leave(self, SUCCESS);
     if (settings.deinitialized && !(flags & CALLBACK))
-        return leave_early(self, DEINITIALIZED);
+        return call_leave(self, DEINITIALIZED);
     int ready = flags & ANYTIME ? SUCCESS : driver_ready();
     if (ready != SUCCESS)
-        return leave_early(self, ready);
+        return call_leave(self, ready);
     if ((flags & CONTEXT) && context_here(self) == NULL)
-        return leave_early(self, self->depth == 0 ? INVALID_CONTEXT : CONTEXT_IS_DESTROYED);
+        return call_leave(self, self->depth == 0 ? INVALID_CONTEXT : CONTEXT_IS_DESTROYED);
     return GO_ON;
 }
 
@@ -202,11 +195,6 @@ Context *context_here(Thread *self)
 #else
     return context_current(self);
 #endif
-}
-
-int call_leave(Thread *self, int code)
-{
-    return leave_early(self, code);
 }
 
 /* --------------------------------------------------------------------------------------- control
@@ -222,7 +210,7 @@ static void settings_reset(void)
 
 static void forget(void)
 {
-    graph_reset(false);
+    work_reset();
     clocks_reset(false);
     text_clear(&violations);
     text_clear(&calls);
@@ -234,14 +222,13 @@ static void forget(void)
     }
 }
 
-void simulation_reset(void)
+static void simulation_reset(void)
 {
     forget();
     text_clear(&gil_violations);
     memory_reset();
     capture_reset();
     clocks_reset(true);
-    graph_reset(true);
     objects_reset();
 }
 
@@ -276,77 +263,54 @@ EXPORT void fk_reset(void)
 EXPORT void fk_forget(void)
 {
     lock();
-    graph_run();
+    work_run();
     forget();
     settings.deinitialized = false;
     unlock();
 }
 
 /* A setting by its name; -1 if there is none. */
-EXPORT int fk_set(const char *name, long long value)
+EXPORT int fk_set(const char *name, int value)
 {
-    int code = 0;
-    lock();
-    if (strcmp(name, "devices") == 0 && value >= 0 && value <= MAX_DEVICES)
-        settings.devices = (int)value;
-    else if (strcmp(name, "version") == 0)
-        settings.version = (int)value;
-    else if (strcmp(name, "managed_type") == 0)
-        settings.managed_type = (int)value;
-    else if (strcmp(name, "locked_callbacks") == 0)
-        settings.locked_callbacks = value != 0;
-    else if (strcmp(name, "forgives_not_ready") == 0)
-        settings.forgives_not_ready = value != 0;
-    else
-        code = -1;
-    unlock();
-    return code;
+    const struct {
+        const char *name;
+        int *value;
+    } known[] = {
+        {"devices", &settings.devices},
+        {"version", &settings.version},
+        {"managed_type", &settings.managed_type},
+        {"managed_pool", &settings.managed_pool},
+        {"locked_callbacks", &settings.locked_callbacks},
+        {"forgives_not_ready", &settings.forgives_not_ready},
+        {"deinitialized", &settings.deinitialized},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0) {
+            lock();
+            *known[i].value = value;
+            unlock();
+            return 0;
+        }
+    return -1;
 }
 
-/* After this the driver answers as it does at the end of a process. */
-EXPORT void fk_deinit(void)
+/* The call after the next `after` ones returns `code` and does nothing. */
+EXPORT void fk_fail_next(const char *name, int code, long after)
 {
-    lock();
-    settings.deinitialized = true;
-    unlock();
-}
-
-static bool exported(const char *name)
-{
-    Dl_info info;
-    if (!dladdr((void *)(uintptr_t)&fk_deinit, &info))
-        return false;
-    void *library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    if (library == NULL)
-        return false;
-    bool found = dlsym(library, name) != NULL;
-    dlclose(library);
-    return found;
-}
-
-/* The call after the next `after` ones returns `code` and does nothing. -1: no such symbol. */
-EXPORT int fk_fail_next(const char *name, int code, long after)
-{
-    if (!exported(name))
-        return -1;
     lock();
     Symbol *symbol = symbol_named(name);
     symbol->failing = true;
     symbol->code = code;
     symbol->after = after;
     unlock();
-    return 0;
 }
 
 /* From now on the call does nothing and succeeds; its results are what the caller left there. */
-EXPORT int fk_ignore(const char *name)
+EXPORT void fk_ignore(const char *name)
 {
-    if (!exported(name))
-        return -1;
     lock();
     symbol_named(name)->ignored = true;
     unlock();
-    return 0;
 }
 
 EXPORT long fk_calls(const char *name)
@@ -360,11 +324,9 @@ EXPORT long fk_calls(const char *name)
 EXPORT int fk_live(const char *what)
 {
     lock();
-    int count = objects_live(what);
-    if (strcmp(what, "allocations") == 0)
-        count = memory_live();
-    else if (strcmp(what, "captures") == 0)
-        count = capture_live();
+    int count = strcmp(what, "allocations") == 0 ? memory_live()
+                : strcmp(what, "captures") == 0  ? capture_live()
+                                                 : objects_live(what);
     unlock();
     return count;
 }
@@ -377,12 +339,12 @@ EXPORT int fk_context_depth(void)
     return depth;
 }
 
-/* All that is queued, in an order that only the graph restrains. */
+/* All that is queued. */
 EXPORT void fk_run(void)
 {
     lock();
     if (!thread_self()->in_callback)
-        graph_run();
+        work_run();
     unlock();
 }
 
@@ -428,7 +390,7 @@ EXPORT int fk_kernel(void *handle, int count, const fk_access *accesses)
     Context *context = context_here(self);
     int code = stream_from(self, context, handle, &stream);
     if (code == SUCCESS && stream->context != context)
-        code = context == NULL ? INVALID_CONTEXT : INVALID_HANDLE;
+        code = INVALID_HANDLE;
     if (code == SUCCESS) {
         Op *op = op_new("kernel");
         for (int i = 0; i < count; i++)
@@ -459,7 +421,6 @@ EXPORT void fk_publish(void)
 {
     lock();
     clocks_publish(thread_self());
-    graph_publish(thread_self());
     unlock();
 }
 
@@ -467,62 +428,33 @@ EXPORT void fk_acquire(void)
 {
     lock();
     clocks_acquire(thread_self());
-    graph_acquire(thread_self());
     unlock();
 }
 
 /* ---- texts: the length, and as much as fits with a NUL */
 
-static size_t give_text(const Text *text, char *buffer, size_t size)
-{
-    if (size > 0) {
-        size_t length = text->length < size - 1 ? text->length : size - 1;
-        if (length > 0)
-            memcpy(buffer, text->data, length);
-        buffer[length] = '\0';
-    }
-    return text->length;
-}
-
-static size_t give_locked(const Text *text, char *buffer, size_t size)
-{
-    lock();
-    size_t length = give_text(text, buffer, size);
-    unlock();
-    return length;
-}
-
-EXPORT size_t fk_races(char *buffer, size_t size)
-{
-    return give_locked(clocks_report(), buffer, size);
-}
-
-EXPORT size_t fk_violations(char *buffer, size_t size)
-{
-    return give_locked(&violations, buffer, size);
-}
-
-EXPORT size_t fk_gil_violations(char *buffer, size_t size)
-{
-    return give_locked(&gil_violations, buffer, size);
-}
-
 /* The last errors of threads, which nobody has asked for. */
-EXPORT size_t fk_last_errors(char *buffer, size_t size)
+static void last_errors(Text *text)
 {
-    Text text = {0};
-    lock();
     for (Thread *thread = threads_all(); thread != NULL; thread = thread->next)
         if (thread->last_error != SUCCESS)
-            text_add(&text, "thread %d is left with the error %d of %s\n", thread->serial,
+            text_add(text, "thread %d is left with the error %d of %s\n", thread->serial,
                      thread->last_error, thread->last_failed);
-    size_t length = give_text(&text, buffer, size);
-    unlock();
-    text_clear(&text);
-    return length;
 }
 
-EXPORT size_t fk_log(char *buffer, size_t size)
+EXPORT size_t fk_text(const char *what, char *buffer, size_t size)
 {
-    return give_locked(&calls, buffer, size);
+    Text errors = {0};
+    const Text *text = strcmp(what, "races") == 0            ? clocks_report()
+                       : strcmp(what, "violations") == 0     ? &violations
+                       : strcmp(what, "gil_violations") == 0 ? &gil_violations
+                       : strcmp(what, "log") == 0            ? &calls
+                                                             : &errors;
+    lock();
+    last_errors(&errors);
+    size_t length = text->length;
+    snprintf(buffer, size, "%s", length > 0 ? text->data : "");
+    unlock();
+    text_clear(&errors);
+    return length;
 }

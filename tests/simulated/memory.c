@@ -1,10 +1,9 @@
-/* Allocations. Their bytes are a part of the process that nothing else uses, and a block that is
- * given back is handed out again at the next chance. */
+/* Allocations. Their bytes are a part of the process that nothing else uses, and what is given back
+ * is not handed out again: each later touch of it is found. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "simulated.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 /* What an allocation holds at first, and what is left of it afterwards. */
@@ -18,19 +17,16 @@ enum {
 
 static uintptr_t arena;
 static size_t arena_used;
-static Allocation *allocations;                    /* in the order of their addresses, last first */
-static Allocation *free_lists[MAX_DEVICES][KINDS]; /* last freed first */
+static Allocation *allocations;
 static int live;
 
 void memory_reset(void)
 {
     for (Allocation *allocation = allocations, *next; allocation != NULL; allocation = next) {
         next = allocation->next;
-        clocks_free(&allocation->freed);
         free(allocation);
     }
     allocations = NULL;
-    memset(free_lists, 0, sizeof free_lists);
     arena_used = 0;
     live = 0;
 }
@@ -45,40 +41,16 @@ static bool arena_map(void)
     return arena != 0;
 }
 
-static Allocation *block_take(int device, Kind kind, size_t reserved)
-{
-    for (Allocation **at = &free_lists[device][kind]; *at != NULL; at = &(*at)->next_free)
-        if ((*at)->reserved == reserved) {
-            Allocation *found = *at;
-            *at = found->next_free;
-            return found;
-        }
-    if (!arena_map() || reserved > ARENA - arena_used)
-        return NULL;
-    Allocation *made = must_have(calloc(1, sizeof(Allocation)));
-    made->start = arena + arena_used;
-    made->reserved = reserved;
-    made->kind = kind;
-    made->device = device;
-    made->next = allocations;
-    allocations = made;
-    arena_used += reserved;
-    return made;
-}
-
 int memory_allocate(Thread *self, int device, Kind kind, size_t size, uintptr_t *address)
 {
-    if (address == NULL || size == 0)
-        return INVALID_VALUE;
     size_t reserved = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    Allocation *allocation = block_take(device, kind, reserved);
-    if (allocation == NULL)
+    if (!arena_map() || reserved > ARENA - arena_used)
         return OUT_OF_MEMORY;
-    allocation->size = size;
-    allocation->live = true;
+    Allocation *allocation = must_have(calloc(1, sizeof(Allocation)));
+    *allocation = (Allocation){arena + arena_used, size, kind, device, true, allocations};
+    allocations = allocation;
+    arena_used += reserved;
     live++;
-    clocks_allocated(self, allocation);
-    graph_allocated(self, allocation);
     Op *op = op_new("allocation");
     op->is_block = true;
     op_touch(op, allocation->start, size, true, FRESH);
@@ -90,14 +62,22 @@ int memory_allocate(Thread *self, int device, Kind kind, size_t size, uintptr_t 
 Allocation *memory_find(uintptr_t address)
 {
     for (Allocation *a = allocations; a != NULL; a = a->next)
-        if (a->start <= address && address < a->start + a->reserved)
-            return a->live && address - a->start < a->size ? a : NULL;
+        if (a->start <= address && address - a->start < a->size)
+            return a->live ? a : NULL;
     return NULL;
 }
 
 bool memory_is_ours(uintptr_t address)
 {
     return arena != 0 && arena <= address && address - arena < arena_used;
+}
+
+Allocation *memory_ask(Thread *self, uintptr_t address)
+{
+    Allocation *found = memory_find(address);
+    if (found == NULL && memory_is_ours(address))
+        violation(self, "the attributes of freed memory at %#zx are asked for", (size_t)address);
+    return found;
 }
 
 int memory_free(Thread *self, uintptr_t address, bool host_call)
@@ -116,13 +96,8 @@ int memory_free(Thread *self, uintptr_t address, bool host_call)
     op->is_block = true;
     op_touch(op, allocation->start, allocation->size, true, GONE);
     work_host(self, op);
-    clocks_freed(self, allocation);
-    graph_freed(self, allocation);
     allocation->live = false;
     live--;
-    Allocation **list = &free_lists[allocation->device][allocation->kind];
-    allocation->next_free = *list;
-    *list = allocation;
     return SUCCESS;
 }
 

@@ -5,19 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A handle is the address of a slot: its object, or NULL while it is free. */
+typedef struct {
+    Slot *slots;
+    size_t size, used; /* slots that were ever handed out */
+    Slot *first_free;  /* the last that came back */
+    int live;
+} Handles;
+
 static Slot stream_slots[MAX_STREAMS], event_slots[MAX_EVENTS];
-static Slot *free_streams, *free_events;
-static size_t used_streams, used_events; /* slots that were ever handed out */
-static int live_streams, live_events, serial;
+static Handles streams = {stream_slots, MAX_STREAMS, 0, NULL, 0};
+static Handles events = {event_slots, MAX_EVENTS, 0, NULL, 0};
+static int serial;
 static Context contexts[MAX_DEVICES]; /* the primary ones */
 static Context *others;               /* destroyed ones too */
 static uint64_t last_id;
 static Thread *threads;
 static _Thread_local Thread *this_thread;
-
-/* What a destroyed event leaves; pending work may still name it. */
-static Event **events;
-static size_t event_count, event_capacity;
 
 void *must_have(void *memory)
 {
@@ -30,40 +34,46 @@ void *must_have(void *memory)
 
 /* ------------------------------------------------------------------------------------ handles */
 
-static Slot *slot_take(Slot *slots, size_t size, size_t *used, Slot **first_free, void *object)
+static Slot *handle_make(Handles *of, void *object)
 {
-    Slot *slot = *first_free;
+    Slot *slot = of->first_free;
     if (slot != NULL)
-        *first_free = slot->next_free;
-    else if (*used < size)
-        slot = &slots[(*used)++];
+        of->first_free = slot->next_free;
     else
-        return NULL;
+        slot = must_have(of->used < of->size ? &of->slots[of->used++] : NULL);
     slot->object = object;
-    slot->used = true;
+    of->live++;
     return slot;
 }
 
-static void slot_give(Slot *slot, Slot **first_free)
+static void handle_end(Handles *of, Slot *slot)
 {
-    slot->object = NULL;
-    slot->next_free = *first_free;
-    *first_free = slot;
+    *slot = (Slot){NULL, of->first_free};
+    of->first_free = slot;
+    of->live--;
 }
 
 /* The object of a handle, or NULL after saying what a real driver would have done with it. */
-static void *slot_object(Thread *self, Slot *slots, size_t size, void *handle, const char *what)
+static void *handle_object(Thread *self, const Handles *of, void *handle, const char *what)
 {
-    uintptr_t at = (uintptr_t)handle, start = (uintptr_t)slots;
-    if (at < start || at >= start + size * sizeof(Slot) || (at - start) % sizeof(Slot) != 0) {
+    uintptr_t offset = (uintptr_t)handle - (uintptr_t)of->slots;
+    if (offset >= of->used * sizeof(Slot) || offset % sizeof(Slot) != 0) {
         violation(self, "%p is no %s: a real driver would dereference it", handle, what);
         return NULL;
     }
-    Slot *slot = &slots[(at - start) / sizeof(Slot)];
+    Slot *slot = &of->slots[offset / sizeof(Slot)];
     if (slot->object == NULL)
-        violation(self, "%s %p %s: a real driver may crash", what, handle,
-                  slot->used ? "is used after it was destroyed" : "was never made");
+        violation(self, "%s %p is used after it was destroyed: a real driver may crash", what,
+                  handle);
     return slot->object;
+}
+
+static void handles_reset(Handles *of)
+{
+    memset(of->slots, 0, of->used * sizeof(Slot));
+    of->first_free = NULL;
+    of->used = 0;
+    of->live = 0;
 }
 
 /* ------------------------------------------------------------------------------------ threads */
@@ -129,18 +139,10 @@ Context *context_from(Thread *self, void *handle)
     return NULL;
 }
 
-Context *context_make(int device, bool green)
+Context *context_make(int device)
 {
     Context *context = must_have(calloc(1, sizeof(Context)));
-    *context = contexts[device];
-    context->primary = false;
-    context->green = green;
-    context->retained = 1;
-    context->reset = false;
-    context->id = ++last_id;
-    context->legacy = NULL;
-    context->streams = NULL;
-    context->another = others;
+    *context = (Context){.device = device, .retained = 1, .id = ++last_id, .another = others};
     others = context;
     return context;
 }
@@ -167,7 +169,7 @@ static Stream *stream_new(Context *context, bool blocking)
     return stream;
 }
 
-Stream *stream_legacy(Context *context)
+static Stream *stream_legacy(Context *context)
 {
     if (context->legacy == NULL) {
         context->legacy = stream_new(context, false);
@@ -176,7 +178,7 @@ Stream *stream_legacy(Context *context)
     return context->legacy;
 }
 
-Stream *stream_per_thread(Context *context, Thread *thread)
+static Stream *stream_per_thread(Context *context, Thread *thread)
 {
     for (Stream *stream = context->streams; stream != NULL; stream = stream->next)
         if (stream->owner == thread)
@@ -188,16 +190,10 @@ Stream *stream_per_thread(Context *context, Thread *thread)
 
 int stream_create(Context *context, unsigned flags, void **handle)
 {
-    if (handle == NULL || flags > 1)
+    if (flags > 1)
         return INVALID_VALUE;
-    Slot *slot = slot_take(stream_slots, MAX_STREAMS, &used_streams, &free_streams, NULL);
-    if (slot == NULL)
-        return OUT_OF_MEMORY;
     Stream *stream = stream_new(context, flags == 0);
-    stream->slot = slot;
-    slot->object = stream;
-    live_streams++;
-    *handle = slot;
+    *handle = stream->slot = handle_make(&streams, stream);
     return SUCCESS;
 }
 
@@ -207,9 +203,8 @@ int stream_destroy(Thread *self, Stream *stream)
         violation(self, "a default stream cannot be destroyed");
         return INVALID_HANDLE;
     }
-    slot_give(stream->slot, &free_streams);
+    handle_end(&streams, stream->slot);
     stream->slot = NULL; /* what was queued on it goes on */
-    live_streams--;
     return SUCCESS;
 }
 
@@ -222,7 +217,7 @@ int stream_from(Thread *self, Context *context, void *handle, Stream **stream)
         *stream = per_thread ? stream_per_thread(context, self) : stream_legacy(context);
         return SUCCESS;
     }
-    *stream = slot_object(self, stream_slots, MAX_STREAMS, handle, "stream");
+    *stream = handle_object(self, &streams, handle, "stream");
     return *stream == NULL ? INVALID_HANDLE : SUCCESS;
 }
 
@@ -230,9 +225,7 @@ void stream_name(const Stream *stream, char *text, size_t size)
 {
     const Context *context = stream->context;
     int device = context->device;
-    const char *which = context->primary ? ""
-                        : context->green ? "a green context of "
-                                         : "another context of ";
+    const char *which = context->primary ? "" : "another context of ";
     if (stream->is_legacy)
         snprintf(text, size, "the legacy stream of %sdevice %d", which, device);
     else if (stream->owner != NULL)
@@ -247,43 +240,35 @@ void stream_name(const Stream *stream, char *text, size_t size)
 
 int event_create(Context *context, unsigned flags, void **handle)
 {
-    if (handle == NULL || flags > 7)
+    if (flags > 7)
         return INVALID_VALUE;
-    Slot *slot = slot_take(event_slots, MAX_EVENTS, &used_events, &free_events, NULL);
-    if (slot == NULL)
-        return OUT_OF_MEMORY;
     Event *event = must_have(calloc(1, sizeof(Event)));
-    event->serial = ++serial;
     event->context = context;
-    event->slot = slot;
-    slot->object = event;
-    if (event_count == event_capacity) {
-        event_capacity = event_capacity ? 2 * event_capacity : 64;
-        events = must_have(realloc(events, event_capacity * sizeof *events));
-    }
-    events[event_count++] = event;
-    live_events++;
-    *handle = slot;
+    *handle = event->slot = handle_make(&events, event);
     return SUCCESS;
 }
 
 int event_destroy(Event *event)
 {
-    slot_give(event->slot, &free_events);
-    for (size_t i = event_count; i-- > 0;)
-        if (events[i] == event) {
-            events[i] = events[--event_count];
-            break;
-        }
+    handle_end(&events, event->slot);
     clocks_free(&event->clock);
     free(event);
-    live_events--;
     return SUCCESS;
+}
+
+/* Those of a context, or all if it is NULL. */
+static void events_end(const Context *context)
+{
+    for (size_t i = 0; i < events.used; i++) {
+        Event *event = event_slots[i].object;
+        if (event != NULL && (context == NULL || event->context == context))
+            event_destroy(event);
+    }
 }
 
 int event_from(Thread *self, void *handle, Event **event)
 {
-    *event = slot_object(self, event_slots, MAX_EVENTS, handle, "event");
+    *event = handle_object(self, &events, handle, "event");
     return *event == NULL ? INVALID_HANDLE : SUCCESS;
 }
 
@@ -292,12 +277,8 @@ int event_from(Thread *self, void *handle, Event **event)
 /* What is queued there has ended by then; no handle of it means anything afterwards. */
 int context_end(Thread *self, Context *context)
 {
-    int code = work_sync_context(self, context);
-    if (code != SUCCESS)
-        return code;
-    for (size_t i = event_count; i-- > 0;)
-        if (events[i]->context == context)
-            event_destroy(events[i]);
+    work_sync_context(self, context);
+    events_end(context);
     for (Stream *stream = context->streams; stream != NULL; stream = stream->next) {
         if (stream->slot != NULL)
             stream_destroy(self, stream);
@@ -317,11 +298,7 @@ int context_end(Thread *self, Context *context)
 
 int objects_live(const char *what)
 {
-    if (strcmp(what, "events") == 0)
-        return live_events;
-    if (strcmp(what, "streams") == 0)
-        return live_streams;
-    return -1;
+    return strcmp(what, "events") == 0 ? events.live : streams.live;
 }
 
 static void forget_streams(Context *context)
@@ -333,18 +310,12 @@ static void forget_streams(Context *context)
     }
 }
 
-static void context_reset(Context *context, int device)
-{
-    forget_streams(context);
-    memset(context, 0, sizeof *context);
-    context->device = device;
-    context->primary = true;
-}
-
 void objects_reset(void)
 {
-    for (int i = 0; i < MAX_DEVICES; i++)
-        context_reset(&contexts[i], i);
+    for (int i = 0; i < MAX_DEVICES; i++) {
+        forget_streams(&contexts[i]);
+        contexts[i] = (Context){.device = i, .primary = true};
+    }
     for (Context *context = others, *next; context != NULL; context = next) {
         next = context->another;
         forget_streams(context);
@@ -352,17 +323,13 @@ void objects_reset(void)
     }
     others = NULL;
     last_id = 0;
-    while (event_count > 0)
-        event_destroy(events[event_count - 1]);
-    memset(stream_slots, 0, used_streams * sizeof(Slot));
-    memset(event_slots, 0, used_events * sizeof(Slot));
-    free_streams = free_events = NULL;
-    used_streams = used_events = 0;
-    live_streams = live_events = serial = 0;
+    events_end(NULL);
+    handles_reset(&events);
+    handles_reset(&streams);
+    serial = 0;
     for (Thread *thread = threads; thread != NULL; thread = thread->next) {
         clocks_free(&thread->clock);
         thread->depth = thread->device = thread->mode = 0;
-        thread->tail = 0;
         thread->component = clocks_component();
     }
 }

@@ -1,21 +1,17 @@
 /* A driver without a device: what its parts know of each other.
  *
- * One set of sources builds libcuda.so.1 and libamdhip64.so.6. Device memory is host memory, work
- * is queued and runs as late as the semantics allow, and two engines watch it that share nothing
- * but this header:
+ * One set of sources builds libcuda.so.1 and libamdhip64.so.6. Device memory is host memory, and
+ * work is queued and runs on real bytes as late as the semantics allow.
  *
- *   clocks.c   a vector clock for each stream and host thread. It says which two accesses to the
- *              same bytes have no order, whatever happened to the bytes.
- *   graph.c    the dependency graph of what is queued, built from the semantics a second time. It
- *              runs the work on real bytes, in any order that the graph allows.
- *
+ *   clocks.c   a vector clock for each stream and host thread. It says what comes before what, and
+ *              so which two accesses to the same bytes have no order, whatever became of the bytes
  *   objects.c  threads, contexts, streams, events; handles and their reuse
  *   memory.c   allocations, and what a pointer is
  *   capture.c  stream capture: who joins, who is refused, who breaks it
- *   work.c     every action, told to capture.c, clocks.c and graph.c in turn
+ *   work.c     every action, told to capture.c and clocks.c in turn; what is queued, and its end
  *   control.c  the fk_* functions of the tests; what each driver call begins and ends with
  *   driver.c   the drivers' symbols, thin, where CUDA and HIP differ in names alone
- *   cuda.c, cuda_memory.c, cuda_contexts.c, hip.c   those that only one of them has
+ *   cuda.c, hip.c   those that only one of them has
  *
  * One lock protects everything; every function here expects it to be held. Functions that return
  * int return a code of the drivers, which CUDA and HIP number alike. */
@@ -47,11 +43,9 @@ enum {
     NOT_READY = 600,
     CONTEXT_IS_DESTROYED = 709,
     NOT_PERMITTED = 800,
-    NOT_SUPPORTED = 801,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED = 901,
     CAPTURE_MERGE = 902,
-    CAPTURE_UNMATCHED = 903,
     CAPTURE_UNJOINED = 904,
     CAPTURE_ISOLATION = 905,
     CAPTURE_IMPLICIT = 906,
@@ -95,23 +89,19 @@ void text_clear(Text *text);
 /* Memory for the simulation itself; without it the process ends. */
 void *must_have(void *memory);
 
-/* ---------------------------------------------------------------------- what the engines keep */
+/* ------------------------------------------------------------------------------------- clocks */
 
 typedef struct {
     uint32_t *at; /* by component: how much of it is known to have happened */
     size_t length;
 } Clock;
 
-/* A node of graph.c; 0 is one that has run. */
-typedef uint64_t NodeId;
-
 /* ------------------------------------------------------------------------------------ objects */
 
-/* A handle is the address of a slot. Slots are used again, last freed first. */
+/* Whose address is a handle. Slots are used again, last freed first. */
 typedef struct Slot {
     void *object; /* NULL while free */
     struct Slot *next_free;
-    bool used; /* ever */
 } Slot;
 
 struct Thread {
@@ -126,13 +116,12 @@ struct Thread {
     const char *last_failed;
     uint32_t component;
     Clock clock;
-    NodeId tail;
     Thread *next;
 };
 
 struct Context {
     int device;
-    bool primary, green;
+    bool primary;
     int retained;     /* of a primary one; made ones count 1 until they are destroyed */
     bool reset;       /* a primary one that nobody has retained since its reset */
     uint64_t id;      /* another after each reset */
@@ -153,19 +142,16 @@ struct Stream {
     unsigned seen[CAPTURE_STREAMS]; /* of each member's captured work, what its next op follows */
     uint32_t component;
     Clock clock;
-    NodeId tail;
     Stream *next;
 };
 
 struct Event {
-    int serial;
     Context *context;
     bool recorded;
     Capture *capture; /* that it was last recorded in */
     unsigned seen[CAPTURE_STREAMS];
     Slot *slot;
     Clock clock;
-    NodeId node;
 };
 
 void objects_reset(void);
@@ -174,12 +160,10 @@ Thread *threads_all(void);
 Context *context_of(int device); /* NULL if there is no such device */
 Context *context_from(Thread *self, void *handle);
 Context *context_current(Thread *self); /* CUDA's; NULL if none, or it is dead */
-Context *context_make(int device, bool green);
+Context *context_make(int device);
 void context_retain(Context *context);
 int context_end(Thread *self, Context *context); /* destroys it or, if it is primary, resets it */
 Context *context_here(Thread *self);             /* the same, or that of HIP's current device */
-Stream *stream_legacy(Context *context);
-Stream *stream_per_thread(Context *context, Thread *thread);
 int stream_create(Context *context, unsigned flags, void **handle);
 int stream_destroy(Thread *self, Stream *stream);
 /* Handles 0, 1 and 2 are of `context`, which may be NULL for others. */
@@ -188,35 +172,31 @@ void stream_name(const Stream *stream, char *text, size_t size);
 int event_create(Context *context, unsigned flags, void **handle);
 int event_destroy(Event *event);
 int event_from(Thread *self, void *handle, Event **event);
-int objects_live(const char *what); /* -1 if it does not know what */
+int objects_live(const char *what); /* "events" or "streams" */
 
 /* ------------------------------------------------------------------------------------- memory */
 
 typedef enum {
     DEVICE_MEMORY,
-    MANAGED_POOL_MEMORY,
     MANAGED_MEMORY,
-    PINNED_MEMORY,
-    KINDS
+    PINNED_MEMORY
 } Kind;
 
 struct Allocation {
     uintptr_t start;
-    size_t size;     /* asked for */
-    size_t reserved; /* set aside */
+    size_t size;
     Kind kind;
     int device;
     bool live;
-    Clock freed;       /* clocks.c: when it was last given back */
-    NodeId freed_node; /* graph.c: likewise */
-    Allocation *next, *next_free;
+    Allocation *next;
 };
 
 void memory_reset(void);
 int memory_allocate(Thread *self, int device, Kind kind, size_t size, uintptr_t *address);
 int memory_free(Thread *self, uintptr_t address, bool host_call);
-Allocation *memory_find(uintptr_t address); /* alive, and around this address */
-bool memory_is_ours(uintptr_t address);     /* alive or not */
+Allocation *memory_find(uintptr_t address);              /* alive, and around this address */
+bool memory_is_ours(uintptr_t address);                  /* alive or not */
+Allocation *memory_ask(Thread *self, uintptr_t address); /* for what a pointer is */
 int memory_live(void);
 
 /* ---------------------------------------------------------------------------------- operations */
@@ -246,10 +226,12 @@ struct Op {
     Box box;
     void (*function)(void *);
     void *data;
+    uint32_t component, clock; /* what a clock must have for the operation to come before */
+    bool wanted;               /* by who waits for it now */
+    Op *next;                  /* in the order of submission */
 };
 
 Op *op_new(const char *name);
-void op_free(Op *op);
 void op_touch(Op *op, uintptr_t start, size_t length, bool write, int payload);
 
 /* Each: 0, or a driver's error, in which case nothing happened (but a capture may be broken). */
@@ -260,8 +242,10 @@ int work_record(Thread *self, Event *event, Stream *stream);
 int work_wait(Thread *self, Stream *stream, Event *event);
 int work_sync_stream(Thread *self, Stream *stream);
 int work_sync_event(Thread *self, Event *event);
-int work_sync_context(Thread *self, Context *context);
+void work_sync_context(Thread *self, const Context *context);
 int work_query_event(Thread *self, Event *event);
+void work_reset(void); /* forgets what is queued */
+void work_run(void);   /* all of it */
 
 /* ------------------------------------------------------------------------------------- capture */
 
@@ -280,50 +264,32 @@ void capture_reset(void);
 int capture_live(void);
 int capture_begin(Thread *self, Stream *stream, int mode);
 int capture_end(Thread *self, Stream *stream, void **graph);
-int capture_status(Stream *stream, int *status, uint64_t *id, void **graph);
+int capture_status(Stream *stream, int *status);
 /* Whether what is submitted to the stream becomes part of a graph, or an error. */
 int capture_submit(Stream *stream, bool *captured);
 int capture_record(Event *event, Stream *stream, bool *captured);
 int capture_wait(Stream *stream, Event *event, bool *captured);
 int capture_sync_stream(Thread *self, Stream *stream);
 int capture_sync_event(Thread *self, Event *event);
-int capture_sync_context(Context *context);
-int capture_ask(Stream *stream);   /* calls that a capturing stream does not survive */
-int capture_unsafe(Thread *self);  /* calls that a capture may forbid to a thread */
-void capture_invalidate_all(void); /* what HIP does in places */
-bool capture_any(void);
+int capture_ask(Stream *stream);  /* calls that a capturing stream does not survive */
+int capture_unsafe(Thread *self); /* calls that a capture may forbid to a thread */
 
-/* ----------------------------------------------------------------------------- the two engines */
+/* ------------------------------------------------------------------------------------- clocks */
 
 void clocks_reset(bool all); /* or only what was accessed and found */
 uint32_t clocks_component(void);
 void clocks_thread(Thread *thread); /* a thread that was not seen before */
-void clocks_submit(Thread *self, Stream *stream, const Op *op);
-void clocks_host(Thread *self, const Op *op);
+void clocks_submit(Thread *self, Stream *stream, Op *op);
+void clocks_host(Thread *self, Op *op);
 void clocks_record(Thread *self, Event *event, Stream *stream);
 void clocks_wait(Thread *self, Stream *stream, const Event *event);
 void clocks_sync_stream(Thread *self, const Stream *stream);
 void clocks_sync_event(Thread *self, const Event *event);
-void clocks_freed(const Thread *self, Allocation *allocation);
-void clocks_allocated(Thread *self, const Allocation *allocation);
 void clocks_publish(const Thread *self);
 void clocks_acquire(Thread *self);
+bool clocks_know(const Clock *clock, uint32_t component, uint32_t value);
 void clocks_free(Clock *clock);
 const Text *clocks_report(void);
-
-void graph_reset(bool all);                              /* or only what is queued */
-void graph_submit(Thread *self, Stream *stream, Op *op); /* owns `op` */
-void graph_host(Op *op);                                 /* likewise */
-void graph_record(Thread *self, Event *event, Stream *stream);
-void graph_wait(Thread *self, Stream *stream, const Event *event);
-void graph_sync_stream(const Stream *stream);
-void graph_sync_event(const Event *event);
-void graph_freed(const Thread *self, Allocation *allocation);
-void graph_allocated(Thread *self, const Allocation *allocation);
-void graph_publish(const Thread *self);
-void graph_acquire(Thread *self);
-bool graph_pending(NodeId id);
-void graph_run(void); /* all of it */
 
 /* ------------------------------------------------------------------------------------- control */
 
@@ -331,17 +297,17 @@ typedef struct {
     int devices;
     int version;
     int managed_type; /* CU_MEMORYTYPE of managed memory */
+    int managed_pool; /* which is said to be from a pool */
     bool initialized;
-    int process; /* that initialised */
-    bool deinitialized;
-    bool locked_callbacks;   /* other threads' calls wait until a host function has returned */
-    bool forgives_not_ready; /* HIP: hipErrorNotReady is no last error, as in newer versions */
+    int process;            /* that initialised */
+    int deinitialized;      /* it answers as it does at the end of a process */
+    int locked_callbacks;   /* other threads' calls wait until a host function has returned */
+    int forgives_not_ready; /* HIP: hipErrorNotReady is no last error, as in newer versions */
 } Settings;
 
 extern Settings settings;
 
 __attribute__((format(printf, 2, 3))) void violation(const Thread *self, const char *format, ...);
-void simulation_reset(void);
 void lock(void);
 void unlock(void);
 /* Around a function of the host, which runs without the lock; and until no other thread is there.
@@ -359,16 +325,10 @@ enum {
     GO_ON = -1
 };
 
-/* Whether the calling thread keeps all others from Python, which no call of a driver may: it can
- * wait for a lock that the driver holds while it runs a callback, and the callback for Python. */
-bool holds_gil(void);
-void gil_violation(const char *name); /* with the lock held */
+void check_gil(const char *name); /* of a call that does not begin with CALL */
 
 /* driver.c, of what cuda.c and hip.c have in common. */
 int driver_version(void);
-int driver_allocate(Thread *self, int device, Kind kind, size_t size, uintptr_t *address);
-int driver_copy(Thread *self, Stream *stream, uintptr_t to, uintptr_t from, size_t size);
-int driver_fill(Thread *self, Stream *stream, uintptr_t to, int value, size_t size);
 /* cuda.c, hip.c: whether it can be called; CUDA must have been initialised, HIP does so now. */
 int driver_ready(void);
 

@@ -6,12 +6,10 @@ from contextlib import contextmanager
 
 import fastdl
 from fastdl._devices import driver
-from tests.support import simulation
 from tests.support.producers import Given, Lending, Producer, Tabled, hostile
-from tests.support.simulation import GLOBAL, Simulation, read, write
+from tests.support.simulation import GLOBAL, TYPES, Simulation, read, write
 
 NBYTES = 24  # of the six float32 of a Given
-TYPES = {"cuda": 2, "hip": 10}
 MANAGED = 13
 PINNED = {"cuda": 3, "hip": 11}
 
@@ -51,15 +49,15 @@ class Array:
         self.ordinal = device
         self.type = {"managed": MANAGED, "pinned": PINNED[sim.kind]}.get(memory, TYPES[sim.kind])
         like = fastdl.empty(shape, dtype)
-        self.nbytes = like.nbytes
+        self.nbytes, self.shape = like.nbytes, like.shape
         with sim.device(device):
-            self.pointer = sim.allocate(max(self.nbytes, 1), memory)
-            self.stream = default(sim) if stream is None else stream
+            self.pointer = self.data_ptr = sim.allocate(max(self.nbytes, 1), memory)
+            self.stream = sim.default if stream is None else stream
         self.given = Given(
             data=self.pointer,
             device=(self.type, device),
             owner=self,
-            shape=like.shape,
+            shape=self.shape,
             dtype=like.dtype.__dlpack_data_type__(),
         )
         self.payloads = itertools.count(1)
@@ -75,9 +73,6 @@ class Array:
         with self.sim.device(self.ordinal if device is None else device):
             self.sim.kernel(stream, read(self.pointer, self.nbytes))
 
-    def bytes(self):
-        return self.sim.peek(self.pointer, self.nbytes)
-
 
 class Protocol(Producer):
     """Exports as CuPy does: an event on the current stream of the current device, for which the
@@ -91,10 +86,8 @@ class Protocol(Producer):
         array, sim = self.array, self.array.sim
         self.asked.append(stream)
         if stream != -1:
-            event = sim.event()  # of the context that is current: that of the array, or it fails
-            sim.record(event, array.stream)
-            sim.wait(default(sim) if stream is None else stream, event)
-            sim.ok("cuEventDestroy_v2", event)
+            # The event is of the context that is current: that of the array, or it fails.
+            sim.order(array.stream, sim.default if stream is None else stream)
         return array.given.capsule()
 
 
@@ -120,6 +113,32 @@ class LendingTable(Table):
     __dlpack_c_exchange_api__ = Lending.__dlpack_c_exchange_api__
 
 
+class Interface:
+    """An array that has `__cuda_array_interface__` and nothing else, in the memory of an Array or a
+    Tensor. `stream`: where it is in use."""
+
+    def __init__(self, memory, typestr="<i4", **changes):
+        self.memory = memory
+        self.__cuda_array_interface__ = {
+            "shape": memory.shape,
+            "typestr": typestr,
+            "data": (memory.data_ptr, False),
+            "strides": None,
+            "version": 3,
+            **changes,
+        }
+
+
+class IntLike:
+    """As a stream object that says its number as an int, and nothing else."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
 def tensor_on(sim, device=0, **array):
     """A tensor in memory of a library that orders nothing. See Array."""
     return fastdl.from_dlpack(Plain(Array(sim, device, **array)))
@@ -133,37 +152,6 @@ def current_stream(stream):
         yield
     finally:
         hostile.set_stream(0, 0, False)
-
-
-@contextmanager
-def capturing(sim, stream, mode=GLOBAL, device=0):
-    """While a library captures a graph on a stream. The capture is intact at its end."""
-    with sim.device(device):
-        assert sim.begin_capture(stream, mode) == 0
-    try:
-        yield
-    finally:
-        with sim.device(device):
-            assert sim.end_capture(stream) == 0, "the capture was broken"
-
-
-def default(sim):
-    return 1 if sim.kind == "cuda" else 0
-
-
-def stream_on(sim, device=0, *, blocking=True):
-    with sim.device(device):
-        return sim.stream(blocking)
-
-
-def synchronize(sim, stream, device=0):
-    with sim.device(device):
-        sim.synchronize(stream)
-
-
-def destroy(sim, stream, device=0):
-    with sim.device(device):
-        sim.ok("cuStreamDestroy_v2", stream)
 
 
 def export(tensor, stream):
@@ -182,21 +170,4 @@ def consume(tensor, stream, array, device=None):
     its capsule; the memory is the producer's."""
     with array.sim.device(array.ordinal if device is None else device):
         export(tensor, stream)
-    array.read(default(array.sim) if stream is None else stream, device)
-
-
-def in_thread(sim, function):
-    """Runs a function on a new thread, ordered before and after by Python."""
-
-    def run():
-        sim.acquire()
-        try:
-            return function()
-        finally:
-            sim.publish()
-
-    sim.publish()
-    try:
-        return simulation.in_thread(run)
-    finally:
-        sim.acquire()
+    array.read(array.sim.default if stream is None else stream, device)

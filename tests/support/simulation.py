@@ -22,62 +22,39 @@ from functools import cache
 from tests.support import build
 
 SOURCES = build.ROOT / "tests" / "simulated"
-_COMMON = "driver objects memory capture clocks graph work control".split()
-_PARTS = {"cuda": ["cuda", "cuda_memory", "cuda_contexts"], "hip": ["hip"]}
+_COMMON = "driver objects memory capture clocks work control".split()
 _NAMES = {"cuda": "libcuda.so.1", "hip": "libamdhip64.so.6"}
 _WARNINGS = ["-Wconversion", "-Wshadow", "-pedantic"]
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2  # capture modes
-LEGACY = 1  # a stream handle of CUDA
 
-# p: a pointer or handle, P: where one is returned, a: an address of a device (64 bits on CUDA, a
-# pointer on HIP), q: 64 bits, i, u: int, z: size_t, A, I, U, Q, Z: where one is returned, s: a
-# text, c: one byte. All return an int, but for one of HIP's.
-_CUDA = """
-cuDeviceGet Ii; cuGetErrorName iS
-cuDevicePrimaryCtxRetain Pi; cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxGetState iUI
-cuDevicePrimaryCtxReset_v2 i; cuCtxPushCurrent_v2 p; cuCtxPopCurrent_v2 P; cuCtxGetCurrent P
-cuCtxSetCurrent p; cuCtxGetDevice I; cuCtxGetId pQ; cuCtxCreate_v2 Pui; cuCtxDestroy_v2 p
-cuDeviceGetDevResource ipi; cuDevResourceGenerateDesc Ppu; cuGreenCtxCreate Ppiu
-cuCtxFromGreenCtx Pp; cuGreenCtxDestroy p; cuPointerGetAttributes uppq; cuMemPoolCreate Pp
-cuMemAllocFromPoolAsync Qzpp; cuMemcpyAsync qqzp; cuMemsetD8Async qczp; cuMemcpy2DAsync_v2 pp
-"""
-_HIP = """
-hipGetDevice I; hipSetDevice i; hipGetErrorName i; hipGetLastError -
-hipPeekAtLastError -; hipPointerGetAttributes pp; hipMemcpyAsync ppzip
-hipMemsetAsync pizp; hipMemcpy2DAsync pzpzzzip
-"""
-#: Those that differ in the name alone: CUDA's, HIP's, and what they take.
-_BOTH = """
-cuInit hipInit u; cuDriverGetVersion hipRuntimeGetVersion I; cuDeviceGetCount hipGetDeviceCount I
-cuEventCreate hipEventCreateWithFlags Pu
-cuEventRecord hipEventRecord pp; cuEventQuery hipEventQuery p
-cuEventSynchronize hipEventSynchronize p; cuEventDestroy_v2 hipEventDestroy p
-cuStreamCreate hipStreamCreateWithFlags Pu; cuStreamDestroy_v2 hipStreamDestroy p
-cuStreamWaitEvent hipStreamWaitEvent ppu; cuStreamSynchronize hipStreamSynchronize p
-cuLaunchHostFunc hipLaunchHostFunc ppp
+TYPES = {"cuda": 2, "hip": 10}  # of devices, in DLPack
+#: CUDA's name of a function, HIP's, and what both take where a test calls them. p: a pointer or
+#: handle, P: where one is returned, a: an address of a device (64 bits on CUDA, a pointer on HIP),
+#: A: where one is returned, i, u: int, I: where one is returned, z: size_t, q: 64 bits, c: a byte.
+_FUNCTIONS = """
+cuInit hipInit u; cuDriverGetVersion hipRuntimeGetVersion; cuDeviceGetCount hipGetDeviceCount I
+cuEventCreate hipEventCreateWithFlags Pu; cuEventRecord hipEventRecord pp
+cuEventQuery hipEventQuery p; cuEventSynchronize hipEventSynchronize p
+cuEventDestroy_v2 hipEventDestroy p; cuStreamCreate hipStreamCreateWithFlags Pu
+cuStreamDestroy_v2 hipStreamDestroy p; cuStreamWaitEvent hipStreamWaitEvent ppu
+cuStreamSynchronize hipStreamSynchronize p; cuLaunchHostFunc hipLaunchHostFunc ppp
 cuStreamBeginCapture_v2 hipStreamBeginCapture pi; cuStreamEndCapture hipStreamEndCapture pP
-cuGraphDestroy hipGraphDestroy p; cuStreamIsCapturing hipStreamIsCapturing pI
-cuStreamGetCaptureInfo_v2 hipStreamGetCaptureInfo_v2 pIQPPZ
+cuGraphDestroy hipGraphDestroy p; cuStreamIsCapturing hipStreamIsCapturing
 cuThreadExchangeStreamCaptureMode hipThreadExchangeStreamCaptureMode I
 cuMemAlloc_v2 hipMalloc Az; cuMemFree_v2 hipFree a; cuMemAllocManaged hipMallocManaged Azu
 cuMemHostAlloc hipHostMalloc Pzu; cuMemFreeHost hipHostFree p
+cuPointerGetAttributes hipPointerGetAttributes; cuMemcpy2DAsync_v2 hipMemcpy2DAsync
+cuMemcpyAsync hipMemcpyAsync; cuMemsetD8Async hipMemsetAsync
+cuCtxGetCurrent hipGetDevice; cuCtxPushCurrent_v2 hipSetDevice
 """
-#: Those that also take something else, or in another order.
-_COUNTERPARTS = """
-cuPointerGetAttributes hipPointerGetAttributes cuMemcpyAsync hipMemcpyAsync
-cuMemcpy2DAsync_v2 hipMemcpy2DAsync
-cuMemsetD8Async hipMemsetAsync cuCtxGetCurrent hipGetDevice cuCtxPushCurrent_v2 hipSetDevice
+#: Those that take something else, or that only one of the two has.
+_OWN = """
+cuMemcpyAsync qqzp; cuMemsetD8Async qczp; cuCtxGetCurrent P; cuCtxPushCurrent_v2 p
+cuDevicePrimaryCtxRetain Pi; cuDevicePrimaryCtxRelease_v2 i; cuDevicePrimaryCtxReset_v2 i
+cuCtxPopCurrent_v2 P; cuCtxSetCurrent p; cuCtxCreate_v2 Pui; cuCtxDestroy_v2 p
+hipMemcpyAsync ppzip; hipMemsetAsync pizp; hipGetDevice I; hipSetDevice i
 """
-_TYPES = {
-    "p": ctypes.c_void_p,
-    "q": ctypes.c_uint64,
-    "i": ctypes.c_int,
-    "u": ctypes.c_uint,
-    "z": ctypes.c_size_t,
-    "s": ctypes.c_char_p,
-    "c": ctypes.c_ubyte,
-}
 ADDRESS = {"cuda": ctypes.c_uint64, "hip": ctypes.c_void_p}
 
 
@@ -86,12 +63,7 @@ def _entries(text):
 
 
 #: What HIP calls a function of CUDA.
-HIP_NAMES = {cuda: hip for cuda, hip, _ in _entries(_BOTH)}
-HIP_NAMES |= dict(zip(_COUNTERPARTS.split()[::2], _COUNTERPARTS.split()[1::2], strict=True))
-
-
-#: CUmemPoolProps of a pool of managed memory on device 0.
-MANAGED_POOL = (ctypes.c_int * 22)(2, 0, 1, 0)
+HIP_NAMES = {cuda: hip for cuda, hip, *_ in _entries(_FUNCTIONS)}
 
 
 class Access(ctypes.Structure):
@@ -114,23 +86,16 @@ def write(pointer, length, payload):
     return Access(pointer, length, ord("w"), payload)
 
 
-def functions(kind):
-    """The names of a driver's functions that are known here, each with the types it takes."""
-    types = {**_TYPES, "a": ADDRESS[kind]}
-    types |= {letter.upper(): ctypes.POINTER(found) for letter, found in types.items()}
-    both = [(entry[kind == "hip"], entry[2]) for entry in _entries(_BOTH)]
-    own = _entries(_CUDA if kind == "cuda" else _HIP)
-    return {name: [types[letter] for letter in letters.strip("-")] for name, letters in both + own}
-
-
 def declare(library, kind):
     """Gives the functions of a loaded driver, simulated or not, their types. Those that it does not
     have are passed over."""
-    for name, types in functions(kind).items():
-        if hasattr(library, name):
-            getattr(library, name).argtypes = types
-            text = name == "hipGetErrorName"
-            getattr(library, name).restype = ctypes.c_char_p if text else ctypes.c_int
+    types = {"p": ctypes.c_void_p, "q": ctypes.c_uint64, "i": ctypes.c_int, "u": ctypes.c_uint}
+    types |= {"z": ctypes.c_size_t, "c": ctypes.c_ubyte, "a": ADDRESS[kind]}
+    types |= {letter.upper(): ctypes.POINTER(found) for letter, found in types.items()}
+    both = [(entry[kind == "hip"], *entry[2:]) for entry in _entries(_FUNCTIONS)]
+    for name, *letters in both + _entries(_OWN):
+        if letters and hasattr(library, name):
+            getattr(library, name).argtypes = [types[letter] for letter in letters[0]]
     return library
 
 
@@ -142,7 +107,7 @@ def library_path(kind="cuda", *, old=False):
     place.mkdir(exist_ok=True)
     flags = [*_WARNINGS, "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}"]
     flags += ["-pthread", *(["-DFK_OLD"] * old), *(["-DFK_HIP"] * (kind == "hip"))]
-    first, *others = [SOURCES / f"{part}.c" for part in _PARTS[kind] + _COMMON]
+    first, *others = [SOURCES / f"{part}.c" for part in [kind, *_COMMON]]
     return build.compiled_once(
         place / name, lambda path: build.compile_source(first, path, *flags, *others)
     )
@@ -190,31 +155,28 @@ class Calls:
     def wait(self, stream, event):
         self.ok("cuStreamWaitEvent", stream, event, 0)
 
+    def order(self, earlier, later):
+        """`later` waits for what is queued on `earlier` now: what every library does."""
+        event = Calls.event(self)
+        self.record(event, earlier)
+        self.wait(later, event)
+        self.ok("cuEventDestroy_v2", event)  # in spite of the wait: the driver keeps what it needs
+
     def synchronize(self, stream):
         self.ok("cuStreamSynchronize", stream)
 
     def copy(self, to, source, length, stream):
         """Whatever kind of memory the two are."""
-        self.ok("cuMemcpyAsync", *self.copied(to, source, length, stream))
-
-    def copied(self, to, source, length, stream):
-        """The arguments of a copy; HIP wants to know the direction, or that it is to find out."""
-        return to, source, length, *([4] if self.kind == "hip" else []), stream
+        direction = [4] if self.kind == "hip" else []  # which it is to find out
+        self.ok("cuMemcpyAsync", to, source, length, *direction, stream)
 
     def allocate(self, length, kind="device"):
-        """Memory of the current device: "device", "managed", "pinned", or on CUDA "managed pool";
-        its address."""
-        address = ADDRESS[self.kind]
+        """The address of memory of the current device: "device", "managed" or "pinned"."""
         if kind == "pinned":
             return self.made("cuMemHostAlloc", length, 0)
-        if kind == "managed pool":
-            pool = self.made("cuMemPoolCreate", MANAGED_POOL)
-            return self.made("cuMemAllocFromPoolAsync", length, pool, LEGACY, kind=address)
-        name, *more = {
-            "device": ("cuMemAlloc_v2",),
-            "managed": ("cuMemAllocManaged", 1),
-        }[kind]
-        return self.made(name, length, *more, kind=address)
+        managed = kind == "managed"
+        name = "cuMemAllocManaged" if managed else "cuMemAlloc_v2"
+        return self.made(name, length, *([1] if managed else []), kind=ADDRESS[self.kind])
 
     def free(self, pointer, kind="device"):
         self.ok("cuMemFreeHost" if kind == "pinned" else "cuMemFree_v2", pointer)
@@ -229,19 +191,20 @@ class Simulation(Calls):
         self.path = library_path(kind, old=old)
         self.folder = self.path.parent
         super().__init__(ctypes.CDLL(str(self.path)), kind)
+        self.type = TYPES[kind]
+        self.place = self.type, 0
+        self.default = 1 if kind == "cuda" else 0  # the number of the default stream
         self._declare_control()
         self.loaded[self.path] = self
 
     def _declare_control(self):
         p, q, i = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int
-        text = ([ctypes.c_char_p, ctypes.c_size_t], ctypes.c_size_t)
         for name, arguments, result in [
             ("reset", [], None),
             ("forget", [], None),
-            ("set", [ctypes.c_char_p, ctypes.c_longlong], i),
-            ("deinit", [], None),
-            ("fail_next", [ctypes.c_char_p, i, ctypes.c_long], i),
-            ("ignore", [ctypes.c_char_p], i),
+            ("set", [ctypes.c_char_p, i], i),
+            ("fail_next", [ctypes.c_char_p, i, ctypes.c_long], None),
+            ("ignore", [ctypes.c_char_p], None),
             ("calls", [ctypes.c_char_p], ctypes.c_long),
             ("live", [ctypes.c_char_p], i),
             ("context_depth", [], i),
@@ -252,10 +215,7 @@ class Simulation(Calls):
             ("host_read", [q, q, p], i),
             ("publish", [], None),
             ("acquire", [], None),
-            *(
-                (name, *text)
-                for name in ("races", "violations", "gil_violations", "last_errors", "log")
-            ),
+            ("text", [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t], ctypes.c_size_t),
         ]:
             function = getattr(self.driver, f"fk_{name}")
             function.argtypes, function.restype = arguments, result
@@ -279,24 +239,19 @@ class Simulation(Calls):
         """devices (2), version, locked_callbacks (0; 1: calls wait while a host function runs on
         another thread, as for a lock of the driver's own), forgives_not_ready (0; 1:
         hipErrorNotReady is no last error, as in newer versions of HIP), managed_type (2: what the
-        driver calls managed memory; 1 is seen as well)."""
+        driver calls managed memory; 1 is seen as well), managed_pool (0; 1: managed memory is said
+        to be from a pool), deinitialized (0; 1: every call gives 4, as at the end of a
+        process)."""
         if self.driver.fk_set(name.encode(), value) != 0:
             raise ValueError(f"no setting {name!r}, or not with {value}")
-
-    def deinit(self):
-        """From now on every call gives 4, as at the end of a process."""
-        self.driver.fk_deinit()
 
     # ---- work
 
     def kernel(self, stream, *accesses):
         """Queues a kernel that does what `read` and `write` say. The stream must be of the current
-        context. AssertionError if the launch fails; `launch` returns the code instead."""
-        code = self.launch(stream, *accesses)
+        context."""
+        code = self.driver.fk_kernel(stream, len(accesses), (Access * len(accesses))(*accesses))
         assert code == 0, f"the launch failed with {code}\n{self._report()}"
-
-    def launch(self, stream, *accesses):
-        return self.driver.fk_kernel(stream, len(accesses), (Access * len(accesses))(*accesses))
 
     def host_read(self, pointer, length):
         """The bytes as the host sees them now; an access of this thread, to be ordered as any."""
@@ -314,7 +269,7 @@ class Simulation(Calls):
         ctypes.memmove(pointer, content, len(content))
 
     def run(self):
-        """Runs all that is queued, in an order that the dependencies allow."""
+        """Runs all that is queued, in the order in which it was queued."""
         self.driver.fk_run()
 
     @contextmanager
@@ -342,6 +297,17 @@ class Simulation(Calls):
     def end_capture(self, stream):
         return self.call("cuStreamEndCapture", stream, ctypes.c_void_p())
 
+    @contextmanager
+    def capturing(self, stream, mode=GLOBAL, device=0):
+        """While a library captures a graph on a stream. The capture is intact at its end."""
+        with self.device(device):
+            assert self.begin_capture(stream, mode) == 0
+        try:
+            yield
+        finally:
+            with self.device(device):
+                assert self.end_capture(stream) == 0, "the capture was broken"
+
     def capture_mode(self):
         """How this thread deals with captures: GLOBAL, unless it asked for something else."""
         name, mode = "cuThreadExchangeStreamCaptureMode", ctypes.c_int(GLOBAL)
@@ -356,22 +322,22 @@ class Simulation(Calls):
     def fail_next(self, symbol, code, after=0):
         """One call of the driver function, after `after` that work, returns `code` and does no
         more."""
-        if self.driver.fk_fail_next(self.name(symbol).encode(), code, after) != 0:
-            raise ValueError(f"{symbol} is no function of the driver")
+        self.driver.fk_fail_next(self._known(symbol), code, after)
 
     def ignore(self, symbol):
         """From now on the driver function returns 0 and does nothing."""
-        if self.driver.fk_ignore(self.name(symbol).encode()) != 0:
-            raise ValueError(f"{symbol} is no function of the driver")
+        self.driver.fk_ignore(self._known(symbol))
+
+    def _known(self, symbol):
+        """AttributeError if the driver has no such function."""
+        return getattr(self.driver, self.name(symbol)).__name__.encode()
 
     # ---- observations
 
     def live(self, what):
         """How many there are: events, streams, allocations or captures."""
-        count = self.driver.fk_live(what.encode())
-        if count < 0:
-            raise ValueError(f"{what!r} are not counted")
-        return count
+        assert what in ("events", "streams", "allocations", "captures")
+        return self.driver.fk_live(what.encode())
 
     def calls(self, symbol):
         return self.driver.fk_calls(self.name(symbol).encode())
@@ -399,11 +365,12 @@ class Simulation(Calls):
         return self._lines("log")
 
     def _lines(self, name):
-        function = getattr(self.driver, f"fk_{name}")
         while True:
-            size = function(None, 0) + 1
+            size = self.driver.fk_text(name.encode(), None, 0) + 1
             buffer = ctypes.create_string_buffer(size)
-            if function(buffer, size) < size:  # no other thread added to it meanwhile
+            if (
+                self.driver.fk_text(name.encode(), buffer, size) < size
+            ):  # no other thread added to it meanwhile
                 return buffer.value.decode().splitlines()
 
     def _report(self):
@@ -448,31 +415,50 @@ class Simulation(Calls):
                 self.call("cuDevicePrimaryCtxRelease_v2", number)
 
     @contextmanager
-    def context(self, number, green=False):
+    def context(self, number):
         """CUDA: a context of a device beside its primary one, current meanwhile, with default
         streams of its own. It is destroyed at the end."""
         self.ok("cuInit", 0)
-        if green:
-            handle = self.green(number)
-            self.ok("cuCtxPushCurrent_v2", self.made("cuCtxFromGreenCtx", handle))
-        else:
-            handle = self.made("cuCtxCreate_v2", 0, number)  # which makes it current
-        context = self.made("cuCtxGetCurrent")
+        context = self.made("cuCtxCreate_v2", 0, number)
         try:
             yield context
         finally:
             self.ok("cuCtxPopCurrent_v2", ctypes.c_void_p())
-            self.ok("cuGreenCtxDestroy" if green else "cuCtxDestroy_v2", handle)
+            self.ok("cuCtxDestroy_v2", context)
 
-    def green(self, number):
-        """A green context of all of a device."""
-        resource = ctypes.create_string_buffer(512)
-        self.ok("cuDeviceGetDevResource", number, resource, 1)
-        description = self.made("cuDevResourceGenerateDesc", resource, 1)
-        return self.made("cuGreenCtxCreate", description, number, 1)
+    def side(self, device=0, *, blocking=False):
+        """A new stream of a device."""
+        with self.device(device):
+            return self.stream(blocking)
 
+    def join(self, stream, later, device=0):
+        """Has a stream of a device wait for another, and so become a part of its capture."""
+        with self.device(device):
+            self.order(stream, later)
 
-def in_thread(function):
-    """Runs it on a new thread; what it returned or raised."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function).result()
+    def destroy(self, stream, device=0):
+        with self.device(device):
+            self.ok("cuStreamDestroy_v2", stream)
+
+    def finish(self, stream, device=0):
+        """The host waits for a stream of a device."""
+        with self.device(device):
+            self.synchronize(stream)
+
+    def in_thread(self, function):
+        """Runs a function on a new thread, ordered before and after by Python; what it returned or
+        raised."""
+
+        def run():
+            self.acquire()
+            try:
+                return function()
+            finally:
+                self.publish()
+
+        self.publish()
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                return pool.submit(run).result()
+        finally:
+            self.acquire()

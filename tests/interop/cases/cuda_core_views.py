@@ -6,7 +6,7 @@ import fastdl
 from fastdl._bridges import cuda as bridge
 from fastdl._core import exchange
 from tests.support.build import extension
-from tests.support.frameworks import Plain, stream_on
+from tests.support.frameworks import Plain
 from tests.support.memory import machine
 from tests.support.producers import CUDA
 
@@ -19,7 +19,7 @@ def test_the_real_table_has_no_stream():
 
 def test_such_a_view_of_a_tensor_is_ready_on_the_default_stream():
     with machine("cuda") as here:
-        array = here.array(stream=stream_on(here.sim, blocking=False))
+        array = here.array(stream=here.sim.side())
         array.write()
         tensor = fastdl.from_dlpack(Plain(array), stream=array.stream)
         view = bridge.make(tensor, None)
