@@ -44,14 +44,11 @@ static int fastdl_view_array_(PyObject *obj, fastdl_view *view)
 /* Whether an object has `__dlpack__`, or -1 with an exception. */
 static int fastdl_has_dlpack_(PyObject *obj)
 {
-    fastdl_names_ made;
-    const fastdl_names_ *names = fastdl_get_names_(&made);
+    const fastdl_names_ *names = fastdl_get_names_();
     fastdl_method_ method;
     int result = names == NULL ? -1 : fastdl_find_method_(obj, names->dlpack, &method);
     if (result > 0)
         Py_DECREF(method.callable);
-    if (names == &made)
-        fastdl_drop_names_(&made);
     return result;
 }
 

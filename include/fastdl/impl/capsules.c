@@ -12,21 +12,6 @@ typedef struct {
     int64_t dims[1];     /* room for the strides, and for a shape of its own */
 } fastdl_wrapper_;
 
-/* If finalisation starts right after this check, the thread can be stopped inside
- * PyGILState_Ensure, a race that Python closes in 3.15. The limited API before 3.13 can only check
- * whether finalisation is over. */
-static int fastdl_interpreter_is_gone_(void)
-{
-#if PY_VERSION_HEX >= 0x030D0000 && (!defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030D0000)
-    if (Py_IsFinalizing())
-        return 1;
-#elif !defined(Py_LIMITED_API)
-    if (_Py_IsFinalizing())
-        return 1;
-#endif
-    return !Py_IsInitialized();
-}
-
 /* Whether the calling thread is attached to the interpreter with that number. */
 static int fastdl_is_attached_to_(int64_t interpreter)
 {

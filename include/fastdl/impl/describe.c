@@ -69,12 +69,11 @@ static uint32_t fastdl_make_tag_(PyTypeObject *type)
 
 static int fastdl_watch_(PyTypeObject *type, PyObject **watch);
 
-/* Gets the facts of a type from `describe`, and caches them in `cache` if `remember` is set.
- * Describing runs code of the type's descriptors, so the tag is compared afterwards. NULL with an
- * exception. */
-FASTDL_SHARED_ const fastdl_record *
-fastdl_discover(fastdl_cache *cache, PyTypeObject *type,
-                int (*describe)(PyTypeObject *, fastdl_record *), int remember)
+/* Gets the facts of a type from `describe`, and caches them in `cache`. Describing runs code of the
+ * type's descriptors, so the tag is compared afterwards. NULL with an exception. */
+FASTDL_SHARED_ const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObject *type,
+                                                    int (*describe)(PyTypeObject *,
+                                                                    fastdl_record *))
 {
     const fastdl_record *kept;
     fastdl_record found;
@@ -86,7 +85,7 @@ fastdl_discover(fastdl_cache *cache, PyTypeObject *type,
             return NULL;
     } while (tag != fastdl_tag_(type) && ++tries < 4);
     kept = fastdl_keep_record_(cache, &found);
-    if (kept != NULL && remember && tries < 4 && tag != 0 && fastdl_is_tensor_type(kept)) {
+    if (kept != NULL && tries < 4 && tag != 0 && fastdl_is_tensor_type(kept)) {
         PyObject *watch = NULL;
         if (fastdl_watch_(type, &watch) == 0)
             fastdl_add_type_(cache, type, tag, kept, watch);
@@ -96,13 +95,29 @@ fastdl_discover(fastdl_cache *cache, PyTypeObject *type,
 
 #ifdef Py_LIMITED_API
 
+/* Empties the slots of a type in the module's own cache. */
+static void fastdl_forget_(const void *type)
+{
+    fastdl_cache *cache = &fastdl_own_types_;
+    for (uint32_t i = 0; i < 2 * FASTDL_WAYS * FASTDL_SETS; i++) {
+        uint32_t way = i / FASTDL_SETS % FASTDL_WAYS, set = i % FASTDL_SETS;
+        fastdl_slot *slot =
+            i < FASTDL_WAYS * FASTDL_SETS ? &cache->tables[way][set] : &cache->others[way][set];
+        if (slot->type == type) {
+            PyObject *watch = slot->watch;
+            fastdl_fill_(slot, NULL, 0, NULL, NULL);
+            Py_XDECREF(watch);
+        }
+    }
+}
+
 /* The callback of a weak reference to a type; `self` is its address. */
 static PyObject *fastdl_has_died_(PyObject *self, PyObject *unused)
 {
     const void *type = PyLong_AsVoidPtr(self);
     (void)unused;
     if (type != NULL)
-        fastdl_forget_(&fastdl_own_types_, type);
+        fastdl_forget_(type);
     Py_INCREF(Py_None);
     return Py_None;
 }

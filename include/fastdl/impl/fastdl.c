@@ -46,19 +46,17 @@ extern "C" {
 static fastdl_cache fastdl_own_types_;
 static fastdl_slot fastdl_no_types_[FASTDL_SETS];
 
-static const void *fastdl_kept_names_; /* a fastdl_names_ */
-
 #include "types.c"
 #include "errors.c"
 #include "attributes.c"
 #include "published.c"
 #include "libraries.c"
+#include "interpreter.c"
 #include "lazy.c"
 #include "capsules.c"
 #include "protocol.c"
 #include "tables.c"
 #include "describe.c"
-#include "interpreter.c"
 #include "look_up.c"
 #include "borrow.c"
 #include "results.c"
@@ -109,7 +107,8 @@ __attribute__((weak))
 #elif defined(_WIN32)
 __declspec(selectany)
 #endif
-fastdl_state_t_ fastdl_state_ = {fastdl_no_types_, NULL, NULL, FASTDL_TAG_OFFSET_, &fastdl_cold_};
+fastdl_state_t_ fastdl_state_ = {fastdl_own_types_.tables[0], NULL, NULL, FASTDL_TAG_OFFSET_,
+                                 &fastdl_cold_};
 
 #ifdef __cplusplus
 } /* extern "C" */

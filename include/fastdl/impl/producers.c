@@ -19,6 +19,8 @@ static int fastdl_describe_(PyObject *self, fastdl_describer describe,
 {
     fastdl_layout layout;
     fastdl_fault fault;
+    if (fastdl_get_names_() == NULL)
+        return -1;
     fastdl_start_description_(self, description);
     if (describe(self, description) < 0 || PyErr_Occurred())
         return fastdl_describe_failed_(self);
@@ -639,7 +641,7 @@ static int fastdl_publish_(PyTypeObject *type, fastdl_producer *producer)
                                                          "__dlpack_device__"};
     PyObject *values[FASTDL_PUBLISHED_];
     int done = 0, result;
-    if (fastdl_check_own_type_(type) < 0)
+    if (fastdl_get_names_() == NULL || fastdl_check_own_type_(type) < 0)
         return -1;
     result = fastdl_is_published_(type, producer, names);
     if (result != 0)

@@ -260,8 +260,7 @@ FASTDL_SHARED_ int fastdl_check_memory_(PyObject *obj, uint32_t facts)
 FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record,
                                            int host_only, int32_t *device, PyObject **capsule)
 {
-    fastdl_names_ made;
-    const fastdl_names_ *names = fastdl_get_names_(&made);
+    const fastdl_names_ *names = fastdl_get_names_();
     fastdl_method_ method;
     int result = names == NULL ? -1 : fastdl_find_method_(obj, names->dlpack, &method);
     *capsule = NULL;
@@ -279,8 +278,6 @@ FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *r
         }
         Py_DECREF(method.callable);
     }
-    if (FASTDL_UNLIKELY_(names == &made))
-        fastdl_drop_names_(&made);
     return result;
 }
 

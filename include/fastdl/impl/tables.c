@@ -72,6 +72,13 @@ static const DLPackExchangeAPI fastdl_protocol_table_ = {
     fastdl_default_stream, /* with which `__dlpack__` is called */
 };
 
+/* The table that calls `__dlpack__`: the package's, if there is one. */
+static const DLPackExchangeAPI *fastdl_protocol_(void)
+{
+    const fastdl_runtime *package = fastdl_package_();
+    return package != NULL ? package->protocol : &fastdl_protocol_table_;
+}
+
 /* ---- the table for tracers: every entry raises ---- */
 
 static const char *const fastdl_traced_words_ =

@@ -75,21 +75,6 @@ static void fastdl_add_type_(fastdl_cache *cache, const PyTypeObject *type, uint
     Py_XDECREF(watch);
 }
 
-/* Empties the slots of a type; for NULL, all slots. */
-static void fastdl_forget_(fastdl_cache *cache, const void *type)
-{
-    for (uint32_t i = 0; i < 2 * FASTDL_WAYS * FASTDL_SETS; i++) {
-        uint32_t way = i / FASTDL_SETS % FASTDL_WAYS, set = i % FASTDL_SETS;
-        fastdl_slot *slot =
-            i < FASTDL_WAYS * FASTDL_SETS ? &cache->tables[way][set] : &cache->others[way][set];
-        if (type == NULL || slot->type == type) {
-            PyObject *watch = slot->watch;
-            fastdl_fill_(slot, NULL, 0, NULL, NULL);
-            Py_XDECREF(watch);
-        }
-    }
-}
-
 /* A permanent copy of a record. NULL with MemoryError. */
 static const fastdl_record *fastdl_keep_record_(fastdl_cache *cache, const fastdl_record *record)
 {

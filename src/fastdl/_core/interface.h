@@ -16,8 +16,7 @@ const fastdl_keyword_fact *fastdl_keywords(void);
 const fastdl_record *fastdl_find_record(fastdl_cache *cache, const PyTypeObject *type,
                                         uint32_t tag);
 const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObject *type,
-                                     int (*describe)(PyTypeObject *, fastdl_record *),
-                                     int remember);
+                                     int (*describe)(PyTypeObject *, fastdl_record *));
 int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record, const fastdl_peer_fact **peer);
 const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type);
 const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table);

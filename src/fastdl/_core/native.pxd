@@ -178,7 +178,7 @@ cdef extern from "_core/interface.h":
     bint fastdl_is_tensor_type(const fastdl_record *record) noexcept
     const fastdl_record *fastdl_discover(
         fastdl_cache *cache, PyTypeObject *type,
-        int (*describe)(PyTypeObject *, fastdl_record *) except -1, bint remember) except NULL
+        int (*describe)(PyTypeObject *, fastdl_record *) except -1) except NULL
     tuple fastdl_mro_(PyTypeObject *type)
     object fastdl_of_type_(PyTypeObject *type, const char *name)
 
