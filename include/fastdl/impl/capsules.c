@@ -99,6 +99,24 @@ static void fastdl_keep_(fastdl_wrapper_ *wrapper, PyObject *object)
     wrapper->interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
 }
 
+/* A managed tensor of a checked description. NULL with MemoryError. */
+static DLManagedTensorVersioned *fastdl_export_(const fastdl_description *description)
+{
+    fastdl_wrapper_ *wrapper = fastdl_new_wrapper_(&description->dl, description->flags);
+    DLTensor *dl = wrapper == NULL ? NULL : &wrapper->managed.dl_tensor;
+    size_t dims = (size_t)description->dl.ndim;
+    if (wrapper == NULL)
+        return NULL;
+    if (dl->strides != wrapper->dims)
+        memcpy(wrapper->dims, dl->strides, dims * sizeof(int64_t));
+    dl->strides = wrapper->dims;
+    if (dims > 0)
+        memcpy(wrapper->dims + dims, dl->shape, dims * sizeof(int64_t));
+    dl->shape = wrapper->dims + dims;
+    fastdl_keep_(wrapper, description->owner);
+    return &wrapper->managed;
+}
+
 /* Runs a deleter, if there is one, with the pending exception set aside. Needs a thread state, so
  * it releases the object that a wrapper keeps alive itself. */
 FASTDL_SHARED_ void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy)
@@ -155,8 +173,6 @@ FASTDL_SHARED_ int fastdl_check_version(const DLManagedTensorVersioned *managed)
                   (unsigned)managed->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
     return -1;
 }
-
-static int fastdl_is_ordered_(int32_t device_type);
 
 /* Refuses data on a device with streams if the library of `obj` does not order its work. */
 static int fastdl_refuse_unordered_(PyObject *obj, int32_t device_type)

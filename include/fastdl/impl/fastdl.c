@@ -12,15 +12,7 @@
 #ifndef FASTDL_C_
 #define FASTDL_C_
 
-#include "fastdl.h"
-
-#include <stdarg.h>
-#include <stdlib.h>
-
-/* The linkage of functions that the package's own files also call. */
-#ifndef FASTDL_SHARED_
-#define FASTDL_SHARED_ static
-#endif
+#include "private.h"
 
 #if defined(__cplusplus) && defined(__clang__)
 #pragma clang diagnostic push
@@ -42,22 +34,16 @@ extern "C" {
 #define FASTDL_TAG_OFFSET_ offsetof(PyTypeObject, tp_version_tag)
 #endif
 
-/* The module's own cache of types, for use without the package, and slots that are always empty. */
-static fastdl_cache fastdl_own_types_;
-static fastdl_slot fastdl_no_types_[FASTDL_SETS];
-
-#include "types.c"
 #include "errors.c"
 #include "attributes.c"
 #include "published.c"
 #include "libraries.c"
 #include "interpreter.c"
-#include "lazy.c"
+#include "values.c"
 #include "capsules.c"
 #include "protocol.c"
 #include "tables.c"
-#include "describe.c"
-#include "look_up.c"
+#include "types.c"
 #include "borrow.c"
 #include "results.c"
 #include "expect.c"

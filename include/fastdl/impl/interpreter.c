@@ -17,13 +17,6 @@ static int fastdl_interpreter_is_gone_(void)
     return !Py_IsInitialized();
 }
 
-/* Constants of each exchange: interned names, the tuple of the one name `max_version`, and its
- * value. Those of the home are never freed. */
-typedef struct {
-    PyObject *dlpack, *dlpack_device, *dtype, *max_version, *version;
-    const void *interpreter; /* the home, a PyInterpreterState; NULL once it has ended */
-} fastdl_names_;
-
 static void fastdl_drop_names_(fastdl_names_ *names)
 {
     Py_XDECREF(names->dlpack);
@@ -127,8 +120,43 @@ static const fastdl_runtime *fastdl_package_(void)
                              : NULL;
 }
 
-/* Whether the package has a member of fastdl_runtime that its first release did not have: the
- * struct of an older one ends before it, and may have padding there. */
-#define FASTDL_OFFERS_(package, member)                                                            \
-    ((package) != NULL &&                                                                          \
-     (package)->size >= offsetof(fastdl_runtime, member) + sizeof((package)->member))
+static int fastdl_import_(const fastdl_runtime *runtime)
+{
+    const uint32_t major = FASTDL_ABI_MAJOR, minor = FASTDL_ABI_MINOR;
+    if (runtime == NULL) {
+        /* What PyCapsule_Import raises differs from release to release. */
+        if (fastdl_clear_if_(PyExc_Exception))
+            PyErr_SetString(PyExc_ImportError,
+                            "the installed fastdl offers no interface for C: upgrade fastdlpack");
+        return -1;
+    }
+    if (runtime->major != major || runtime->minor < minor) {
+        int is_newer = runtime->major > major;
+        PyErr_Format(PyExc_ImportError,
+                     "this module was compiled with fastdl.h of interface %u.%u, and the installed "
+                     "fastdl has interface %u.%u, which is %s: %s",
+                     (unsigned)major, (unsigned)minor, (unsigned)runtime->major,
+                     (unsigned)runtime->minor, is_newer ? "newer" : "older",
+                     is_newer ? "upgrade the module, or compile it with the header of the "
+                                "installed fastdl"
+                              : "upgrade fastdlpack");
+        return -1;
+    }
+    if (fastdl_get_names_() == NULL)
+        return -1;
+#ifdef Py_LIMITED_API
+    fastdl_state_.tag_offset = (size_t)runtime->tag_offset;
+#endif
+    fastdl_atomic_store_(&fastdl_state_.runtime, runtime);
+    fastdl_atomic_store_(&fastdl_state_.hits, runtime->types->tables[0]);
+    return 0;
+}
+
+static int fastdl_import_package_(void)
+{
+    PyObject *package = PyImport_ImportModule("fastdl"); /* its own error is more specific */
+    Py_XDECREF(package);
+    return package == NULL
+               ? -1
+               : fastdl_import_((const fastdl_runtime *)PyCapsule_Import(FASTDL_RUNTIME, 0));
+}

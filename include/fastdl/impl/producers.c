@@ -35,24 +35,6 @@ static int fastdl_describe_(PyObject *self, fastdl_describer describe,
     return 0;
 }
 
-/* A managed tensor of a checked description. NULL with MemoryError. */
-static DLManagedTensorVersioned *fastdl_export_(const fastdl_description *description)
-{
-    fastdl_wrapper_ *wrapper = fastdl_new_wrapper_(&description->dl, description->flags);
-    DLTensor *dl = wrapper == NULL ? NULL : &wrapper->managed.dl_tensor;
-    size_t dims = (size_t)description->dl.ndim;
-    if (wrapper == NULL)
-        return NULL;
-    if (dl->strides != wrapper->dims)
-        memcpy(wrapper->dims, dl->strides, dims * sizeof(int64_t));
-    dl->strides = wrapper->dims;
-    if (dims > 0)
-        memcpy(wrapper->dims + dims, dl->shape, dims * sizeof(int64_t));
-    dl->shape = wrapper->dims + dims;
-    fastdl_keep_(wrapper, description->owner);
-    return &wrapper->managed;
-}
-
 static int fastdl_produce_(PyObject *self, fastdl_describer describe,
                            DLManagedTensorVersioned **out)
 {
@@ -431,33 +413,6 @@ static PyObject *fastdl_capsule_(DLManagedTensorVersioned *managed, int versione
     if (capsule == NULL)
         fastdl_discard_(managed, NULL);
     return capsule;
-}
-
-/* A row-major copy of a tensor in host memory. NULL with MemoryError. */
-static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *description)
-{
-    int64_t strides[FASTDL_MAX_NDIM];
-    DLManagedTensorVersioned *copy;
-    fastdl_misfit_ unused;
-    fastdl_layout layout;
-    fastdl_view plan;
-    DLTensor from = description->dl;
-    if (from.strides == NULL) {
-        fastdl_compact_strides(from.ndim, from.shape, strides);
-        from.strides = strides;
-    }
-    fastdl_plan_copy_(&from, description->flags, from.dtype, 'C', &plan);
-    copy = fastdl_new_copy_(&plan, 256);
-    if (copy == NULL)
-        return NULL;
-    if (fastdl_is_packed(from.dtype, description->flags)) { /* which is compact */
-        fastdl_check(&from, description->flags, &layout);
-        if (layout.nbytes > 0)
-            memcpy(copy->dl_tensor.data, from.data, (size_t)layout.nbytes);
-    } else {
-        (void)fastdl_fill_copy_(&from, description->flags, &copy->dl_tensor, 'C', &unused);
-    }
-    return copy;
 }
 
 /* Whether memory of a device satisfies a consumer that requested another. */
