@@ -1349,6 +1349,15 @@ typedef struct {
     const char *name;
 } fastdl_keyword_fact;
 
+/* What a consumer asks of `__dlpack__`, checked. */
+typedef struct {
+    int64_t max_version[2]; /* -1, -1: none, so a legacy capsule */
+    int64_t stream;         /* from -1 on, if `has_stream` */
+    DLDevice device;        /* of type 0: where the tensor is */
+    int has_stream;
+    int copy; /* whether to copy; -1: if necessary */
+} fastdl_request;
+
 /* Facts about particular libraries. A row applies to the class of that name in that package, at any
  * depth, and to its subclasses. Rows are found by name, so nothing is imported. */
 typedef struct {

@@ -298,24 +298,14 @@ static int fastdl_read_any_device_(PyObject *answer, int32_t *device)
 }
 
 /* Reads (device type, device id). -1, with or without an exception, if it is anything else. */
-static int fastdl_read_device_(PyObject *answer, int32_t *device)
+static int fastdl_read_device_(PyObject *answer, const fastdl_names_ *names, int32_t *device)
 {
-#ifndef Py_LIMITED_API
-    if (FASTDL_LIKELY_(PyTuple_CheckExact(answer) && PyTuple_GET_SIZE(answer) == 2 &&
-                       PyLong_CheckExact(PyTuple_GET_ITEM(answer, 0)) &&
-                       PyLong_CheckExact(PyTuple_GET_ITEM(answer, 1)))) {
-        int overflow[2];
-        long type = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(answer, 0), &overflow[0]);
-        long id = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(answer, 1), &overflow[1]);
-        if (overflow[0] || overflow[1] || type < INT32_MIN || type > INT32_MAX || id < INT32_MIN ||
-            id > INT32_MAX)
-            return -1;
-        device[0] = (int32_t)type;
-        device[1] = (int32_t)id;
-        return 0;
-    }
-#endif
-    return fastdl_read_any_device_(answer, device);
+    int64_t numbers[2];
+    if (FASTDL_UNLIKELY_(!fastdl_read_plain_pair_(answer, names, numbers)))
+        return fastdl_read_any_device_(answer, device);
+    device[0] = (int32_t)numbers[0];
+    device[1] = (int32_t)numbers[1];
+    return device[0] == numbers[0] && device[1] == numbers[1] ? 0 : -1;
 }
 
 /* The result of an object's `__dlpack_device__`. */
@@ -336,7 +326,7 @@ static int fastdl_request_device_(PyObject *obj, const fastdl_names_ *names, int
     Py_DECREF(method.callable);
     if (answer == NULL)
         return -1;
-    result = fastdl_read_device_(answer, device);
+    result = fastdl_read_device_(answer, names, device);
     if (FASTDL_UNLIKELY_(result < 0) && fastdl_clear_if_(PyExc_Exception))
         fastdl_raise_answer_(PyExc_TypeError,
                              "expected (device type, device id) from __dlpack_device__ of '%U', "

@@ -41,6 +41,7 @@ extern "C" {
 #include "interpreter.c"
 #include "values.c"
 #include "capsules.c"
+#include "request.c"
 #include "protocol.c"
 #include "tables.c"
 #include "types.c"

@@ -19,32 +19,41 @@ static int fastdl_interpreter_is_gone_(void)
 
 static void fastdl_drop_names_(fastdl_names_ *names)
 {
+    for (int k = 0; k < FASTDL_KEYWORDS_; k++)
+        Py_XDECREF(names->keywords[k]);
     Py_XDECREF(names->dlpack);
     Py_XDECREF(names->dlpack_device);
     Py_XDECREF(names->dtype);
     Py_XDECREF(names->max_version);
     Py_XDECREF(names->version);
+    Py_XDECREF(names->zero);
+    Py_XDECREF(names->one);
     free(names);
 }
 
 static fastdl_names_ *fastdl_make_names_(void)
 {
     fastdl_names_ *names = (fastdl_names_ *)malloc(sizeof(fastdl_names_));
-    PyObject *max_version = PyUnicode_InternFromString("max_version");
+    int failed = 0;
     if (names == NULL) {
-        Py_XDECREF(max_version);
         PyErr_NoMemory();
         return NULL;
+    }
+    for (int k = 0; k < FASTDL_KEYWORDS_; k++) {
+        names->keywords[k] = PyUnicode_InternFromString(fastdl_keywords()[k].name);
+        failed |= names->keywords[k] == NULL;
     }
     names->interpreter = PyInterpreterState_Get();
     names->dlpack = PyUnicode_InternFromString("__dlpack__");
     names->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
     names->dtype = PyUnicode_InternFromString("dtype");
-    names->max_version = max_version == NULL ? NULL : PyTuple_Pack(1, max_version);
+    names->max_version = failed ? NULL : PyTuple_Pack(1, names->keywords[FASTDL_AT_MAX_VERSION_]);
+    names->zero = PyLong_FromLong(0);
+    names->one = PyLong_FromLong(1);
     names->version = Py_BuildValue("(ii)", FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
-    Py_XDECREF(max_version);
     if (names->dlpack != NULL && names->dlpack_device != NULL && names->dtype != NULL &&
-        names->max_version != NULL && names->version != NULL)
+        names->max_version != NULL && names->version != NULL && names->zero != NULL &&
+        names->one != NULL)
         return names;
     fastdl_drop_names_(names);
     return NULL;

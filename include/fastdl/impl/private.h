@@ -32,12 +32,23 @@ typedef struct {
     PyObject *self;     /* its first argument, borrowed; NULL if it is bound */
 } fastdl_method_;
 
-#define FASTDL_MOST_KEYWORDS_ 3
+#define FASTDL_MOST_KEYWORDS_ 2
 
-/* Constants of each exchange: interned names, the tuple of the one name `max_version`, and its
- * value. Those of the home are never freed. */
+/* The places of the keywords in fastdl_keywords(). */
+enum {
+    FASTDL_AT_COPY_,
+    FASTDL_AT_DL_DEVICE_,
+    FASTDL_AT_MAX_VERSION_,
+    FASTDL_AT_VERSION_,
+    FASTDL_AT_STREAM_,
+    FASTDL_KEYWORDS_
+};
+
+/* Constants of each exchange: interned names, the tuple of the one name `max_version`, its value,
+ * and 0 and 1. Those of the home are never freed. */
 typedef struct {
-    PyObject *dlpack, *dlpack_device, *dtype, *max_version, *version;
+    PyObject *keywords[FASTDL_KEYWORDS_];
+    PyObject *dlpack, *dlpack_device, *dtype, *max_version, *version, *zero, *one;
     const void *interpreter; /* the home, a PyInterpreterState; NULL once it has ended */
 } fastdl_names_;
 
@@ -111,13 +122,20 @@ FASTDL_SHARED_ int fastdl_is_as_announced_(const int32_t *announced, DLDevice de
 static int fastdl_request_device_(PyObject *obj, const fastdl_names_ *names, int32_t *device);
 
 /* protocol.c */
+FASTDL_SHARED_ const fastdl_keyword_fact *fastdl_keywords(void);
 static int fastdl_read_signature_(PyObject *function, uint32_t *refused);
 FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record,
                                            int host_only, int32_t *device, PyObject **capsule);
 static int fastdl_take_(PyObject *obj, PyObject *capsule, uint32_t facts,
                         DLManagedTensorVersioned **out);
 
-/* tables.c, borrow.c, copies.c */
+/* request.c */
+static int fastdl_read_plain_pair_(PyObject *pair, const fastdl_names_ *names, int64_t *numbers);
+FASTDL_SHARED_ int fastdl_read_request_(PyObject *const *values, Py_ssize_t count, PyObject *names,
+                                        fastdl_request *request, PyObject **draft);
+
+/* types.c, tables.c, borrow.c, copies.c */
+static int fastdl_has_names_(PyTypeObject *type);
 static const DLPackExchangeAPI *fastdl_protocol_(void);
 static const DLPackExchangeAPI *fastdl_traced_(void);
 static int fastdl_own_(PyObject *obj, const fastdl_record *record, DLManagedTensorVersioned **out,

@@ -121,6 +121,13 @@ cdef extern from "_core/interface.h":
 
     ctypedef int (*fastdl_borrower)(PyObject *, fastdl_view *) noexcept
 
+    ctypedef struct fastdl_request:
+        int64_t max_version[2]
+        int64_t stream
+        DLDevice device
+        bint has_stream
+        int copy
+
     ctypedef struct fastdl_record:
         const DLPackExchangeAPI *api
         DLPackDLTensorFromPyObjectNoSync lend
@@ -285,7 +292,9 @@ cdef extern from "_core/export.h":
     object fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags)
     object fdl_legacy_capsule(PyObject *tensor)
     int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view) noexcept
-    int fdl_speed_up_dlpack(PyTypeObject *type) except -1
+    ctypedef object (*fdl_exporter)(
+        object tensor, const fastdl_request *request, PyObject *draft)
+    int fdl_define_dlpack(PyTypeObject *type, fdl_exporter exporter) except -1
 
 
 cdef extern from "_core/facts.h":
