@@ -138,8 +138,7 @@ FASTDL_SHARED_ int fastdl_read_request_(PyObject *const *values, Py_ssize_t coun
 static int fastdl_has_names_(PyTypeObject *type);
 static const DLPackExchangeAPI *fastdl_protocol_(void);
 static const DLPackExchangeAPI *fastdl_traced_(void);
-static int fastdl_own_(PyObject *obj, const fastdl_record *record, DLManagedTensorVersioned **out,
-                       const DLPackExchangeAPI **api);
+static int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fastdl_record *record);
 static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *description);
 
 #ifdef __cplusplus
