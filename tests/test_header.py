@@ -764,7 +764,7 @@ def test_a_tensor_that_its_table_does_not_lend_comes_on_the_default_stream(api):
 def test_threads_that_make_an_interpreter_the_home_at_once(api):
     """All succeed, and what another thread has imported stays."""
     before = api.borrow(np.ones(3))
-    assert api.bind_late() is True
+    assert api.make_home_again() is True
     after = api.borrow(np.ones(3))
     assert after["owned"] == before["owned"] == (api in ALONE.values())
 

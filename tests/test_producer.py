@@ -303,8 +303,23 @@ def test_copy_is_a_bool(exporter, copy):
 # ---- dl_device ------------------------------------------------------------------------------
 
 
+class NumberedCpu:
+    """A device of a library that numbers its CPUs. fastdl knows one."""
+
+    def __dlpack_device__(self):
+        return (1, 3)
+
+
 @pytest.mark.parametrize(
-    "dl_device", [(1, 0), [1, 0], (fastdl.DeviceType.CPU, 0), fastdl.Device("cpu"), (np.int8(1), 0)]
+    "dl_device",
+    [
+        (1, 0),
+        [1, 0],
+        (fastdl.DeviceType.CPU, 0),
+        fastdl.Device("cpu"),
+        (np.int8(1), 0),
+        NumberedCpu(),
+    ],
 )
 @pytest.mark.parametrize("copy", [None, False])
 def test_dl_device_where_it_is(array, exporter, dl_device, copy):
@@ -343,8 +358,9 @@ def test_dl_device_of_a_host_that_is_not_there(exporter, dl_device):
 
 @pytest.mark.parametrize(
     "dl_device",
-    [1, "cpu", (1,), (1, 0, 0), (), ("cpu", 0), (1, None), (True, 0), (1.0, 0), ("1", "0"), 1.5],
-)
+    [1, "cpu", (1,), (1, 0, 0), (), ("cpu", 0), (1, None), (True, 0), (1.0, 0), ("1", "0"), 1.5,
+     np.ones(2), fastdl.empty(2)],
+)  # fmt: skip
 def test_dl_device_of_other_forms(exporter, dl_device):
     with pytest.raises(TypeError):
         exporter.__dlpack__(dl_device=dl_device)

@@ -300,7 +300,7 @@ def test_a_module_that_is_imported_while_it_is_used(tmp_path):
 
         together(bring, bring, use, use, rounds=3, collect=False)
         assert api.borrow(array)["owned"] is False
-        assert api.bind_late() is True
+        assert api.make_home_again() is True
         assert type(api.wrap(api.empty(array, None), None)) is fastdl.Tensor
 
 

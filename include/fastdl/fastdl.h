@@ -67,10 +67,10 @@
  * of objects that are not tensors (FASTDL_ASARRAY): any consumer of DLPack can import the
  * fastdl.Tensor.
  *
- * The header caches what it knows about a type until the type changes or is destroyed. It does so
- * in one interpreter of a process: the one that called fastdl_import(), which only the main
- * interpreter can do, otherwise the first to use the module. In other interpreters the header works
- * without cache and package, and each call takes a few microseconds.
+ * The header caches what it knows about a type until the type changes or is destroyed.
+ *
+ * A module works in one interpreter of a process, the first that uses it: in any other its
+ * functions raise ImportError, and so they do when Python is initialised again.
  *
  *
  * Rules that hold for every function
@@ -866,7 +866,7 @@ typedef struct fastdl_view {
  * It may be called again, by several threads at once, and while others use the module.
  *
  * ImportError if fastdl is not installed, if its interface has another major version or is older
- * than this header, and in an interpreter other than the main one: everything then works as before
+ * than this header, and in an interpreter other than the main one. Everything then works as before
  * the call. Serves all files of an extension module. */
 static inline int fastdl_import(void);
 
@@ -1349,6 +1349,15 @@ typedef struct {
     const char *name;
 } fastdl_keyword_fact;
 
+/* What a consumer asks of `__dlpack__`, checked. */
+typedef struct {
+    int64_t max_version[2]; /* -1, -1: none, so a legacy capsule */
+    int64_t stream;         /* from -1 on, if `has_stream` */
+    DLDevice device;        /* of type 0: where the tensor is */
+    int has_stream;
+    int copy; /* whether to copy; -1: if necessary */
+} fastdl_request;
+
 /* Facts about particular libraries. A row applies to the class of that name in that package, at any
  * depth, and to its subclasses. Rows are found by name, so nothing is imported. */
 typedef struct {
@@ -1585,20 +1594,14 @@ typedef struct {
     DLPackManagedTensorToPyObjectNoSync produced_wrap;
 } fastdl_functions_;
 
-/* The state of an extension module. It belongs to one interpreter, its home: the one that called
- * fastdl_import(), else the first to meet a type that is not in the cache. Cache hits do not check
- * the calling interpreter. Everything else does, and the first call from another interpreter
- * disables such hits permanently: from then on each call checks, and uses the cache if it comes
- * from the home. In another interpreter types are described on each call, and nothing of the
- * package is used. (What can hit there before that first call is a static type, or one with the
- * address and the tag of a dead type of the home. The table of either is that of the type itself,
- * valid in the whole process; the package's tables serve types of NumPy and its own, which only one
- * interpreter of a process can have.)
- *
- * When the home ends, the state is reset: the next interpreter assigns tags anew. */
+/* The state of an extension module. It belongs to one interpreter, its home: the first to ask for
+ * more than a cache hit, for the rest of the process. Hits do not check the calling interpreter.
+ * Everything else does, and refuses any other; the first refusal disables hits permanently, so that
+ * from then on each call checks. (What can hit elsewhere before is a static type, or one with the
+ * address and the tag of a dead type of the home.) */
 typedef struct {
     const void *hits; /* the cache's first way, or slots that are always empty: fastdl_slot[] */
-    const void *home; /* a PyInterpreterState, or NULL: none yet */
+    const void *home; /* its fastdl_names_, or NULL: none yet */
     /* A fastdl_runtime, what the package offers to the home; NULL before fastdl_import(), which
      * publishes all of it at once: other threads may be using the module. */
     const void *runtime;

@@ -360,16 +360,15 @@ static fastdl_cache *types(void)
     return package == NULL ? &fastdl_own_types_ : package->types;
 }
 
-/* bind_late(): what a thread does that saw no home before another thread made this interpreter it.
- * Whether types are found on the fast path then. */
-static PyObject *bind_late(PyObject *self, PyObject *unused)
+/* make_home_again(): what a thread does that saw no home before another thread made one. */
+static PyObject *make_home_again(PyObject *self, PyObject *unused)
 {
     (void)self;
     (void)unused;
-    if (fastdl_bind_to_interpreter_(NULL) < 0)
+    const void *home = fastdl_atomic_load_(&fastdl_state_.home);
+    if (fastdl_make_home_() < 0)
         return NULL;
-    return PyBool_FromLong(fastdl_atomic_load_(&fastdl_state_.hits) ==
-                           (const void *)types()->tables[0]);
+    return PyBool_FromLong(fastdl_atomic_load_(&fastdl_state_.home) == home);
 }
 
 /* record(type): (facts, refused) of what is remembered of a type, or None. */
@@ -703,7 +702,7 @@ static PyMethodDef functions[] = {
     {"work_stream", work_stream, METH_VARARGS, NULL},
     {"order", order, METH_VARARGS, NULL},
     {"exchange_api", exchange_api, METH_O, NULL},
-    {"bind_late", bind_late, METH_NOARGS, NULL},
+    {"make_home_again", make_home_again, METH_NOARGS, NULL},
     {"record", record, METH_O, NULL},
     {"record_count", record_count, METH_NOARGS, NULL},
     {"capsule", make_capsule, METH_NOARGS, NULL},

@@ -2,28 +2,12 @@
 
 /* ---- objects that are not tensors ---- */
 
-/* Makes a view that owns `managed`, which is ready on the stream that `api` names. */
-static void fastdl_fill_view_(fastdl_view *view, DLManagedTensorVersioned *managed,
-                              const DLPackExchangeAPI *api)
-{
-    view->own_ = managed;
-    view->api_ = api;
-    view->flags = managed->flags;
-    view->dl = managed->dl_tensor;
-    fastdl_normalise_(&view->dl);
-}
-
-/* The same for the tensor of `obj`: 0, or -1 with an exception. */
+/* Makes a view that owns the tensor of `obj`: 0, or -1 with an exception. */
 static int fastdl_view_owned_(PyObject *obj, fastdl_view *view)
 {
     const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
-    const DLPackExchangeAPI *api;
-    DLManagedTensorVersioned *managed;
     fastdl_init(view);
-    if (record == NULL || fastdl_own_(obj, record, &managed, &api) < 0)
-        return -1;
-    fastdl_fill_view_(view, managed, api);
-    return 0;
+    return record == NULL ? -1 : fastdl_borrow_owned_(obj, view, record);
 }
 
 /* The same for the tensor that fastdl.asarray makes of an object: 1; 0 without the package; -1 with
@@ -44,14 +28,11 @@ static int fastdl_view_array_(PyObject *obj, fastdl_view *view)
 /* Whether an object has `__dlpack__`, or -1 with an exception. */
 static int fastdl_has_dlpack_(PyObject *obj)
 {
-    fastdl_names_ made;
-    const fastdl_names_ *names = fastdl_get_names_(&made);
+    const fastdl_names_ *names = fastdl_get_names_();
     fastdl_method_ method;
     int result = names == NULL ? -1 : fastdl_find_method_(obj, names->dlpack, &method);
     if (result > 0)
         Py_DECREF(method.callable);
-    if (names == &made)
-        fastdl_drop_names_(&made);
     return result;
 }
 

@@ -98,12 +98,6 @@ static PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
 
 #endif
 
-/* A special method of an object. */
-typedef struct {
-    PyObject *callable; /* a new reference, or NULL */
-    PyObject *self;     /* its first argument, borrowed; NULL if it is bound */
-} fastdl_method_;
-
 /* Slow path of fastdl_find_method_: `callable` is NULL, None, or any descriptor. */
 static int fastdl_bind_method_(PyObject *obj, PyObject *name, fastdl_method_ *method)
 {
@@ -138,8 +132,6 @@ static int fastdl_find_method_(PyObject *obj, PyObject *name, fastdl_method_ *me
     method->self = obj;
     return 1;
 }
-
-#define FASTDL_MOST_KEYWORDS_ 3
 
 /* Calls a special method with `count` keyword arguments, named by the tuple `names`. */
 static PyObject *fastdl_call_(const fastdl_method_ *method, PyObject *names,

@@ -12,21 +12,6 @@ typedef struct {
     int64_t dims[1];     /* room for the strides, and for a shape of its own */
 } fastdl_wrapper_;
 
-/* If finalisation starts right after this check, the thread can be stopped inside
- * PyGILState_Ensure, a race that Python closes in 3.15. The limited API before 3.13 can only check
- * whether finalisation is over. */
-static int fastdl_interpreter_is_gone_(void)
-{
-#if PY_VERSION_HEX >= 0x030D0000 && (!defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030D0000)
-    if (Py_IsFinalizing())
-        return 1;
-#elif !defined(Py_LIMITED_API)
-    if (_Py_IsFinalizing())
-        return 1;
-#endif
-    return !Py_IsInitialized();
-}
-
 /* Whether the calling thread is attached to the interpreter with that number. */
 static int fastdl_is_attached_to_(int64_t interpreter)
 {
@@ -114,6 +99,24 @@ static void fastdl_keep_(fastdl_wrapper_ *wrapper, PyObject *object)
     wrapper->interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
 }
 
+/* A managed tensor of a checked description. NULL with MemoryError. */
+static DLManagedTensorVersioned *fastdl_export_(const fastdl_description *description)
+{
+    fastdl_wrapper_ *wrapper = fastdl_new_wrapper_(&description->dl, description->flags);
+    DLTensor *dl = wrapper == NULL ? NULL : &wrapper->managed.dl_tensor;
+    size_t dims = (size_t)description->dl.ndim;
+    if (wrapper == NULL)
+        return NULL;
+    if (dl->strides != wrapper->dims)
+        memcpy(wrapper->dims, dl->strides, dims * sizeof(int64_t));
+    dl->strides = wrapper->dims;
+    if (dims > 0)
+        memcpy(wrapper->dims + dims, dl->shape, dims * sizeof(int64_t));
+    dl->shape = wrapper->dims + dims;
+    fastdl_keep_(wrapper, description->owner);
+    return &wrapper->managed;
+}
+
 /* Runs a deleter, if there is one, with the pending exception set aside. Needs a thread state, so
  * it releases the object that a wrapper keeps alive itself. */
 FASTDL_SHARED_ void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy)
@@ -170,8 +173,6 @@ FASTDL_SHARED_ int fastdl_check_version(const DLManagedTensorVersioned *managed)
                   (unsigned)managed->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
     return -1;
 }
-
-static int fastdl_is_ordered_(int32_t device_type);
 
 /* Refuses data on a device with streams if the library of `obj` does not order its work. */
 static int fastdl_refuse_unordered_(PyObject *obj, int32_t device_type)
@@ -297,24 +298,14 @@ static int fastdl_read_any_device_(PyObject *answer, int32_t *device)
 }
 
 /* Reads (device type, device id). -1, with or without an exception, if it is anything else. */
-static int fastdl_read_device_(PyObject *answer, int32_t *device)
+static int fastdl_read_device_(PyObject *answer, const fastdl_names_ *names, int32_t *device)
 {
-#ifndef Py_LIMITED_API
-    if (FASTDL_LIKELY_(PyTuple_CheckExact(answer) && PyTuple_GET_SIZE(answer) == 2 &&
-                       PyLong_CheckExact(PyTuple_GET_ITEM(answer, 0)) &&
-                       PyLong_CheckExact(PyTuple_GET_ITEM(answer, 1)))) {
-        int overflow[2];
-        long type = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(answer, 0), &overflow[0]);
-        long id = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(answer, 1), &overflow[1]);
-        if (overflow[0] || overflow[1] || type < INT32_MIN || type > INT32_MAX || id < INT32_MIN ||
-            id > INT32_MAX)
-            return -1;
-        device[0] = (int32_t)type;
-        device[1] = (int32_t)id;
-        return 0;
-    }
-#endif
-    return fastdl_read_any_device_(answer, device);
+    int64_t numbers[2];
+    if (FASTDL_UNLIKELY_(!fastdl_read_plain_pair_(answer, names, numbers)))
+        return fastdl_read_any_device_(answer, device);
+    device[0] = (int32_t)numbers[0];
+    device[1] = (int32_t)numbers[1];
+    return device[0] == numbers[0] && device[1] == numbers[1] ? 0 : -1;
 }
 
 /* The result of an object's `__dlpack_device__`. */
@@ -335,7 +326,7 @@ static int fastdl_request_device_(PyObject *obj, const fastdl_names_ *names, int
     Py_DECREF(method.callable);
     if (answer == NULL)
         return -1;
-    result = fastdl_read_device_(answer, device);
+    result = fastdl_read_device_(answer, names, device);
     if (FASTDL_UNLIKELY_(result < 0) && fastdl_clear_if_(PyExc_Exception))
         fastdl_raise_answer_(PyExc_TypeError,
                              "expected (device type, device id) from __dlpack_device__ of '%U', "

@@ -437,6 +437,33 @@ static int fastdl_fill_copy_(const DLTensor *from, uint64_t flags, const DLTenso
     return 0;
 }
 
+/* A row-major copy of a tensor in host memory. NULL with MemoryError. */
+static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *description)
+{
+    int64_t strides[FASTDL_MAX_NDIM];
+    DLManagedTensorVersioned *copy;
+    fastdl_misfit_ unused;
+    fastdl_layout layout;
+    fastdl_view plan;
+    DLTensor from = description->dl;
+    if (from.strides == NULL) {
+        fastdl_compact_strides(from.ndim, from.shape, strides);
+        from.strides = strides;
+    }
+    fastdl_plan_copy_(&from, description->flags, from.dtype, 'C', &plan);
+    copy = fastdl_new_copy_(&plan, 256);
+    if (copy == NULL)
+        return NULL;
+    if (fastdl_is_packed(from.dtype, description->flags)) { /* which is compact */
+        fastdl_check(&from, description->flags, &layout);
+        if (layout.nbytes > 0)
+            memcpy(copy->dl_tensor.data, from.data, (size_t)layout.nbytes);
+    } else {
+        (void)fastdl_fill_copy_(&from, description->flags, &copy->dl_tensor, 'C', &unused);
+    }
+    return copy;
+}
+
 /* Whether elements of one type can be converted to another. */
 static int fastdl_converts_(uint32_t from, uint32_t to)
 {

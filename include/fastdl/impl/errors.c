@@ -2,12 +2,6 @@
 
 /* ---- errors ---- */
 
-/* A message built from parts, in memory of fixed size. */
-typedef struct {
-    size_t length;
-    char text[1024];
-} fastdl_text_;
-
 static void fastdl_put_(fastdl_text_ *text, const char *part)
 {
     size_t room = sizeof(text->text) - 1 - text->length, length = strlen(part);

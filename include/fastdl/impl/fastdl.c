@@ -12,15 +12,7 @@
 #ifndef FASTDL_C_
 #define FASTDL_C_
 
-#include "fastdl.h"
-
-#include <stdarg.h>
-#include <stdlib.h>
-
-/* The linkage of functions that the package's own files also call. */
-#ifndef FASTDL_SHARED_
-#define FASTDL_SHARED_ static
-#endif
+#include "private.h"
 
 #if defined(__cplusplus) && defined(__clang__)
 #pragma clang diagnostic push
@@ -42,24 +34,17 @@ extern "C" {
 #define FASTDL_TAG_OFFSET_ offsetof(PyTypeObject, tp_version_tag)
 #endif
 
-/* The module's own cache of types, for use without the package, and slots that are always empty. */
-static fastdl_cache fastdl_own_types_;
-static fastdl_slot fastdl_no_types_[FASTDL_SETS];
-
-static const void *fastdl_kept_names_; /* a fastdl_names_ */
-
-#include "types.c"
 #include "errors.c"
 #include "attributes.c"
 #include "published.c"
 #include "libraries.c"
-#include "lazy.c"
+#include "interpreter.c"
+#include "values.c"
 #include "capsules.c"
+#include "request.c"
 #include "protocol.c"
 #include "tables.c"
-#include "describe.c"
-#include "interpreter.c"
-#include "look_up.c"
+#include "types.c"
 #include "borrow.c"
 #include "results.c"
 #include "expect.c"
@@ -109,7 +94,8 @@ __attribute__((weak))
 #elif defined(_WIN32)
 __declspec(selectany)
 #endif
-fastdl_state_t_ fastdl_state_ = {fastdl_no_types_, NULL, NULL, FASTDL_TAG_OFFSET_, &fastdl_cold_};
+fastdl_state_t_ fastdl_state_ = {fastdl_own_types_.tables[0], NULL, NULL, FASTDL_TAG_OFFSET_,
+                                 &fastdl_cold_};
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -1,104 +1,171 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The destructor of the capsule that an interpreter keeps for this module: the interpreter ends. */
+/* ---- the home: the one interpreter in which the module exchanges tensors ---- */
+
+/* If finalisation starts right after this check, the thread can be stopped inside
+ * PyGILState_Ensure, a race that Python closes in 3.15. The limited API before 3.13 can only check
+ * whether finalisation is over. */
+static int fastdl_interpreter_is_gone_(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000 && (!defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030D0000)
+    if (Py_IsFinalizing())
+        return 1;
+#elif !defined(Py_LIMITED_API)
+    if (_Py_IsFinalizing())
+        return 1;
+#endif
+    return !Py_IsInitialized();
+}
+
+static void fastdl_drop_names_(fastdl_names_ *names)
+{
+    for (int k = 0; k < FASTDL_KEYWORDS_; k++)
+        Py_XDECREF(names->keywords[k]);
+    Py_XDECREF(names->dlpack);
+    Py_XDECREF(names->dlpack_device);
+    Py_XDECREF(names->dtype);
+    Py_XDECREF(names->max_version);
+    Py_XDECREF(names->version);
+    Py_XDECREF(names->zero);
+    Py_XDECREF(names->one);
+    free(names);
+}
+
+static fastdl_names_ *fastdl_make_names_(void)
+{
+    fastdl_names_ *names = (fastdl_names_ *)malloc(sizeof(fastdl_names_));
+    int failed = 0;
+    if (names == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (int k = 0; k < FASTDL_KEYWORDS_; k++) {
+        names->keywords[k] = PyUnicode_InternFromString(fastdl_keywords()[k].name);
+        failed |= names->keywords[k] == NULL;
+    }
+    names->interpreter = PyInterpreterState_Get();
+    names->dlpack = PyUnicode_InternFromString("__dlpack__");
+    names->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
+    names->dtype = PyUnicode_InternFromString("dtype");
+    names->max_version = failed ? NULL : PyTuple_Pack(1, names->keywords[FASTDL_AT_MAX_VERSION_]);
+    names->zero = PyLong_FromLong(0);
+    names->one = PyLong_FromLong(1);
+    names->version = Py_BuildValue("(ii)", FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
+    if (names->dlpack != NULL && names->dlpack_device != NULL && names->dtype != NULL &&
+        names->max_version != NULL && names->version != NULL && names->zero != NULL &&
+        names->one != NULL)
+        return names;
+    fastdl_drop_names_(names);
+    return NULL;
+}
+
+/* The destructor of the capsule that an interpreter keeps with its names: the interpreter ends. If
+ * it is the home, no other follows: CPython numbers types anew. */
 static void fastdl_leave_home_(PyObject *capsule)
 {
-    fastdl_names_ *names = (fastdl_names_ *)fastdl_atomic_load_(&fastdl_kept_names_);
-    const void *here = PyCapsule_GetContext(capsule);
-    if (here == NULL)
-        return; /* it was not kept */
-    if (names != NULL && names->interpreter == here) {
-        fastdl_atomic_store_(&fastdl_kept_names_, NULL);
-        fastdl_drop_names_(names);
-        free(names);
+    fastdl_names_ *names = (fastdl_names_ *)PyCapsule_GetPointer(capsule, "fastdl.h");
+    if (fastdl_atomic_load_(&fastdl_state_.home) != (const void *)names) {
+        fastdl_drop_names_(names); /* another thread has made a home before */
+        return;
     }
-    if (fastdl_atomic_load_(&fastdl_state_.home) != here)
-        return; /* another interpreter has become the home since */
     fastdl_atomic_store_(&fastdl_state_.hits, fastdl_no_types_);
-    fastdl_atomic_store_(&fastdl_state_.runtime, NULL);
-    fastdl_forget_(&fastdl_own_types_, NULL);
-#ifdef Py_LIMITED_API
-    fastdl_state_.tag_offset = FASTDL_TAG_OFFSET_;
-#endif
-    fastdl_atomic_store_(&fastdl_state_.home, NULL);
+    fastdl_atomic_store_(&names->interpreter, NULL);
 }
 
-/* Has the calling interpreter keep such a capsule: 0, or -1 with an exception. */
-static int fastdl_await_end_(PyInterpreterState *here)
+/* Makes the calling interpreter the home, if there is none yet: 0, or -1 with an exception. */
+static int fastdl_make_home_(void)
 {
-    PyObject *kept = PyInterpreterState_GetDict(here);
-    PyObject *key = PyUnicode_FromFormat("fastdl.h %p", (void *)&fastdl_state_);
-    PyObject *capsule = PyCapsule_New(&fastdl_state_, "fastdl.h", fastdl_leave_home_);
+    fastdl_names_ *names = fastdl_make_names_();
+    PyObject *kept, *key, *capsule;
     int result = -1;
-    if (kept != NULL && key != NULL && capsule != NULL) {
-        /* An existing capsule stays: its destruction would be mistaken for the end of the
-         * interpreter. */
-#ifdef Py_GIL_DISABLED
-        /* In one step, or a thread could replace that of another: CPython 3.13 suspends a critical
-         * section in each operation on the same dictionary. */
-        PyObject *found = NULL;
-        result = PyDict_SetDefaultRef(kept, key, capsule, &found);
-        Py_XDECREF(found);
-#else
-        result = PyDict_Contains(kept, key);
-        if (result == 0)
-            result = PyDict_SetItem(kept, key, capsule);
-#endif
-        if (result == 0)
-            PyCapsule_SetContext(capsule, here);
+    if (names == NULL)
+        return -1;
+    capsule = PyCapsule_New(names, "fastdl.h", fastdl_leave_home_);
+    if (capsule == NULL) {
+        fastdl_drop_names_(names);
+        return -1;
     }
-    Py_XDECREF(capsule);
+    kept = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    key = PyUnicode_FromFormat("fastdl.h %p", (void *)names);
+    if (kept == NULL && key != NULL)
+        PyErr_NoMemory();
+    else if (key != NULL)
+        result = PyDict_SetItem(kept, key, capsule);
+    if (result == 0)
+        (void)fastdl_atomic_compare_exchange_(&fastdl_state_.home, NULL, names);
     Py_XDECREF(key);
-    return result < 0 ? -1 : 0;
+    Py_DECREF(capsule);
+    return result;
 }
 
-/* Makes the calling interpreter the home instead of `former`, unless another thread has done so
- * meanwhile: 0, or -1 with an exception. */
-static int fastdl_bind_to_interpreter_(const void *former)
+static int fastdl_is_home_(void)
 {
-    PyInterpreterState *here = PyInterpreterState_Get();
-    if (!fastdl_interpreter_is_gone_()) {
-        if (fastdl_await_end_(here) < 0)
-            return -1;
-        /* The slots of the package stay, if another thread has put them there. */
-        if (fastdl_atomic_compare_exchange_(&fastdl_state_.home, former, here))
-            (void)fastdl_atomic_compare_exchange_(&fastdl_state_.hits, fastdl_no_types_,
-                                                  fastdl_own_types_.tables[0]);
-        if (fastdl_atomic_load_(&fastdl_state_.home) == (const void *)here)
-            return 0;
+    const fastdl_names_ *names = (const fastdl_names_ *)fastdl_atomic_load_(&fastdl_state_.home);
+    return FASTDL_LIKELY_(names != NULL) &&
+           fastdl_atomic_load_(&names->interpreter) == (const void *)PyInterpreterState_Get();
+}
+
+/* The names of the home. The first interpreter that asks becomes it; NULL with ImportError in any
+ * other, where nothing is exchanged. */
+static const fastdl_names_ *fastdl_get_names_(void)
+{
+    if (FASTDL_UNLIKELY_(fastdl_atomic_load_(&fastdl_state_.home) == NULL) &&
+        !fastdl_interpreter_is_gone_() && fastdl_make_home_() < 0)
+        return NULL;
+    if (FASTDL_LIKELY_(fastdl_is_home_()))
+        return (const fastdl_names_ *)fastdl_atomic_load_(&fastdl_state_.home);
+    fastdl_atomic_store_(&fastdl_state_.hits, fastdl_no_types_);
+    PyErr_SetString(PyExc_ImportError,
+                    "expected the interpreter in which this module first exchanged tensors, got a "
+                    "subinterpreter, one that ends, or Python after Py_Finalize: use the module in "
+                    "one interpreter, or in another process");
+    return NULL;
+}
+
+/* What the package offers the home; NULL before fastdl_import(), and in other interpreters. */
+static const fastdl_runtime *fastdl_package_(void)
+{
+    return fastdl_is_home_() ? (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime)
+                             : NULL;
+}
+
+static int fastdl_import_(const fastdl_runtime *runtime)
+{
+    const uint32_t major = FASTDL_ABI_MAJOR, minor = FASTDL_ABI_MINOR;
+    if (runtime == NULL) {
+        /* What PyCapsule_Import raises differs from release to release. */
+        if (fastdl_clear_if_(PyExc_Exception))
+            PyErr_SetString(PyExc_ImportError,
+                            "the installed fastdl offers no interface for C: upgrade fastdlpack");
+        return -1;
     }
-    PyErr_SetString(PyExc_ImportError, "expected an interpreter that is not about to end");
-    return -1;
-}
-
-/* Whether the state belongs to the calling interpreter. */
-static int fastdl_is_bound_here_(void)
-{
-    const void *home = fastdl_atomic_load_(&fastdl_state_.home);
-    if (home == (const void *)PyInterpreterState_Get())
-        return 1;
-    if (home != NULL)
-        fastdl_atomic_store_(&fastdl_state_.hits, fastdl_no_types_);
+    if (runtime->major != major || runtime->minor < minor) {
+        int is_newer = runtime->major > major;
+        PyErr_Format(PyExc_ImportError,
+                     "this module was compiled with fastdl.h of interface %u.%u, and the installed "
+                     "fastdl has interface %u.%u, which is %s: %s",
+                     (unsigned)major, (unsigned)minor, (unsigned)runtime->major,
+                     (unsigned)runtime->minor, is_newer ? "newer" : "older",
+                     is_newer ? "upgrade the module, or compile it with the header of the "
+                                "installed fastdl"
+                              : "upgrade fastdlpack");
+        return -1;
+    }
+    if (fastdl_get_names_() == NULL)
+        return -1;
+#ifdef Py_LIMITED_API
+    fastdl_state_.tag_offset = (size_t)runtime->tag_offset;
+#endif
+    fastdl_atomic_store_(&fastdl_state_.runtime, runtime);
+    fastdl_atomic_store_(&fastdl_state_.hits, runtime->types->tables[0]);
     return 0;
 }
 
-/* What the package offers the calling interpreter; NULL before fastdl_import(), and if it is not
- * the home. */
-static const fastdl_runtime *fastdl_package_(void)
+static int fastdl_import_package_(void)
 {
-    return fastdl_is_bound_here_()
-               ? (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime)
-               : NULL;
-}
-
-/* Whether the package has a member of fastdl_runtime that its first release did not have: the
- * struct of an older one ends before it, and may have padding there. */
-#define FASTDL_OFFERS_(package, member)                                                            \
-    ((package) != NULL &&                                                                          \
-     (package)->size >= offsetof(fastdl_runtime, member) + sizeof((package)->member))
-
-static const DLPackExchangeAPI *fastdl_protocol_(void)
-{
-    const fastdl_runtime *package = fastdl_package_();
-    return package != NULL ? package->protocol : &fastdl_protocol_table_;
+    PyObject *package = PyImport_ImportModule("fastdl"); /* its own error is more specific */
+    Py_XDECREF(package);
+    return package == NULL
+               ? -1
+               : fastdl_import_((const fastdl_runtime *)PyCapsule_Import(FASTDL_RUNTIME, 0));
 }

@@ -17,7 +17,7 @@ def part(name: str) -> str:
 def joined() -> str:
     """fastdl.c of this folder with its parts in place of the lines that include them."""
     return re.sub(
-        r'(?:#include "\w+\.c"\n)+',
+        r'(?:#include "(?:private\.h|\w+\.c)"\n)+',
         lambda lines: "\n".join(map(part, re.findall(r'"(.+)"', lines[0]))),
         part("fastdl.c"),
     )

@@ -19,6 +19,8 @@ static int fastdl_describe_(PyObject *self, fastdl_describer describe,
 {
     fastdl_layout layout;
     fastdl_fault fault;
+    if (fastdl_get_names_() == NULL)
+        return -1;
     fastdl_start_description_(self, description);
     if (describe(self, description) < 0 || PyErr_Occurred())
         return fastdl_describe_failed_(self);
@@ -31,24 +33,6 @@ static int fastdl_describe_(PyObject *self, fastdl_describer describe,
     }
     fastdl_normalise_(&description->dl);
     return 0;
-}
-
-/* A managed tensor of a checked description. NULL with MemoryError. */
-static DLManagedTensorVersioned *fastdl_export_(const fastdl_description *description)
-{
-    fastdl_wrapper_ *wrapper = fastdl_new_wrapper_(&description->dl, description->flags);
-    DLTensor *dl = wrapper == NULL ? NULL : &wrapper->managed.dl_tensor;
-    size_t dims = (size_t)description->dl.ndim;
-    if (wrapper == NULL)
-        return NULL;
-    if (dl->strides != wrapper->dims)
-        memcpy(wrapper->dims, dl->strides, dims * sizeof(int64_t));
-    dl->strides = wrapper->dims;
-    if (dims > 0)
-        memcpy(wrapper->dims + dims, dl->shape, dims * sizeof(int64_t));
-    dl->shape = wrapper->dims + dims;
-    fastdl_keep_(wrapper, description->owner);
-    return &wrapper->managed;
 }
 
 static int fastdl_produce_(PyObject *self, fastdl_describer describe,
@@ -115,159 +99,20 @@ static int fastdl_wrap_produced_(DLManagedTensorVersioned *managed, void **out)
     return -1;
 }
 
-/* The arguments of `__dlpack__`; NULL: not given. Borrowed. */
-typedef struct {
-    PyObject *stream, *max_version, *dl_device, *copy;
-} fastdl_request_;
-
-#define FASTDL_MEMBER_(name) {#name, sizeof(#name) - 1, offsetof(fastdl_request_, name)}
-
-static int fastdl_read_keywords_(PyObject *const *values, Py_ssize_t count, PyObject *names,
-                                 fastdl_request_ *request)
-{
-    /* All lengths differ, so at most one name is compared. */
-    static const struct {
-        const char *name;
-        Py_ssize_t length;
-        size_t offset;
-    } keywords[] = {FASTDL_MEMBER_(stream), FASTDL_MEMBER_(max_version), FASTDL_MEMBER_(dl_device),
-                    FASTDL_MEMBER_(copy)};
-    const int known = sizeof(keywords) / sizeof(keywords[0]);
-    memset(request, 0, sizeof(*request));
-    if (count > 0) {
-        PyErr_Format(PyExc_TypeError, "__dlpack__() takes no positional arguments, got %zd", count);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; names != NULL && i < PyTuple_Size(names); i++) {
-        PyObject *name = PyTuple_GetItem(names, i);
-        int k = 0;
-        while (k < known && PyUnicode_GetLength(name) != keywords[k].length)
-            k++;
-        if (k == known || PyUnicode_CompareWithASCIIString(name, keywords[k].name) != 0) {
-            PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'",
-                         name);
-            return -1;
-        }
-        if (values[i] != Py_None)
-            *(PyObject **)((char *)request + keywords[k].offset) = values[i];
-    }
-    return 0;
-}
-
-/* An int as 64 bits, saturated. 0, or -1 with TypeError, whose format has a %R, or with what the
- * object raised. */
-static int fastdl_read_int_(PyObject *value, const char *format, int64_t *number)
-{
-    PyObject *index;
-    int overflow;
-    if (PyBool_Check(value) || !PyIndex_Check(value)) {
-        PyErr_Format(PyExc_TypeError, format, value);
-        return -1;
-    }
-    index = PyNumber_Index(value);
-    if (index == NULL)
-        return -1;
-    *number = PyLong_AsLongLongAndOverflow(index, &overflow);
-    Py_DECREF(index);
-    if (overflow != 0)
-        *number = overflow > 0 ? INT64_MAX : INT64_MIN;
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-/* Two ints from a tuple or a list: 0, or -1 as above, also for any other object. */
-static int fastdl_read_pair_(PyObject *pair, const char *format, const char *item_format,
-                             int64_t *numbers)
-{
-    Py_ssize_t size = -1;
-    if (PyTuple_Check(pair) || PyList_Check(pair))
-        size = PySequence_Size(pair);
-    if (size != 2) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, format, pair);
-        return -1;
-    }
-    for (int i = 0; i < 2; i++) {
-        PyObject *item = PySequence_GetItem(pair, i);
-        int failed = item == NULL || fastdl_read_int_(item, item_format, &numbers[i]) < 0;
-        Py_XDECREF(item);
-        if (failed)
-            return -1;
-    }
-    return 0;
-}
-
-/* Whether to return a versioned capsule: 1, 0, or -1 with an exception. */
-static int fastdl_wants_versioned_(const fastdl_request_ *request)
-{
-    int64_t numbers[2];
-    if (request->max_version == NULL)
-        return 0;
-    if (fastdl_read_pair_(request->max_version, "expected max_version as (major, minor), got %R",
-                          "expected an int in max_version, got %R", numbers) < 0)
-        return -1;
-    if (numbers[0] < 0 || numbers[1] < 0) {
-        PyErr_Format(PyExc_TypeError, "expected max_version of numbers from 0 on, got %R",
-                     request->max_version);
-        return -1;
-    }
-    return numbers[0] >= FASTDL_DLPACK_MAJOR;
-}
-
-/* The device that a consumer requests: 0, or -1 with an exception. */
-static int fastdl_read_target_(PyObject *dl_device, DLDevice *target)
-{
-    int64_t numbers[2] = {0, 0};
-    PyObject *pair = dl_device;
-    int failed;
-    Py_INCREF(pair);
-    if (!PyTuple_Check(dl_device) && !PyList_Check(dl_device)) {
-        PyObject *method = fastdl_type_lookup_(Py_TYPE(dl_device), "__dlpack_device__");
-        if (method != NULL) {
-            Py_DECREF(pair);
-            pair = PyObject_CallMethod(dl_device, "__dlpack_device__", NULL);
-            Py_DECREF(method);
-        } else if (PyErr_Occurred()) {
-            Py_CLEAR(pair);
-        }
-    }
-    failed = pair == NULL || fastdl_read_pair_(pair, "expected dl_device as (type, id), got %R",
-                                               "expected ints in dl_device, got %R", numbers) < 0;
-    Py_XDECREF(pair);
-    if (failed)
-        return -1;
-    if (numbers[0] == kDLCPU && numbers[1] != 0) {
-        PyErr_Format(PyExc_BufferError,
-                     "cannot export to dl_device %R: expected the one CPU, 'cpu' or (1, 0)",
-                     dl_device);
-        return -1;
-    }
-    if (numbers[0] <= 0 || numbers[0] > INT32_MAX || numbers[1] < INT32_MIN ||
-        numbers[1] > INT32_MAX) {
-        PyErr_Format(PyExc_BufferError, "cannot export to dl_device %R: there is no such device",
-                     dl_device);
-        return -1;
-    }
-    target->device_type = (DLDeviceType)numbers[0];
-    target->device_id = (int32_t)numbers[1];
-    return 0;
-}
-
 /* Checks that a stream, which may be absent, is one that the device has: 0, or -1 with ValueError
  * or BufferError. */
-static int fastdl_check_stream_(const fastdl_request_ *request, int64_t stream, DLDevice device)
+static int fastdl_check_stream_(const fastdl_request *request, DLDevice device)
 {
     const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
+    int64_t stream = request->stream;
     fastdl_text_ name;
-    if (request->stream == NULL || stream == -1)
+    if (!request->has_stream || stream == -1)
         return 0;
     name.length = 0;
     fastdl_put_device_(&name, device);
-    if (stream < -1 || stream == INT64_MAX)
-        PyErr_Format(PyExc_ValueError, "expected a stream handle of 64 bits, or -1, got %R",
-                     request->stream);
-    else if (fact->stream == FASTDL_STREAM_NONE)
-        PyErr_Format(PyExc_ValueError, "%s has no streams: expected stream=None or -1, got %R",
-                     name.text, request->stream);
+    if (fact->stream == FASTDL_STREAM_NONE)
+        PyErr_Format(PyExc_ValueError, "%s has no streams: expected stream=None or -1, got %lld",
+                     name.text, (long long)stream);
     else if (fact->stream == FASTDL_STREAM_OPAQUE)
         PyErr_Format(PyExc_BufferError, "DLPack has no stream numbers for %s: pass stream=None",
                      name.text);
@@ -276,20 +121,21 @@ static int fastdl_check_stream_(const fastdl_request_ *request, int64_t stream, 
                         "stream 0 is ambiguous on CUDA: pass 1 for the legacy default stream or 2 "
                         "for the per-thread default stream");
     else if (fact->stream == FASTDL_STREAM_ROCM && (stream == 1 || stream == 2))
-        PyErr_Format(PyExc_ValueError, "ROCm has no stream %R: pass 0 for the default stream",
-                     request->stream);
+        PyErr_Format(PyExc_ValueError, "ROCm has no stream %d: pass 0 for the default stream",
+                     (int)stream);
     else
         return 0;
     return -1;
 }
 
 /* Whether the memory is already ready on the consumer's stream: 1, 0, or -1 with an exception. */
-static int fastdl_is_ready_(const fastdl_request_ *request, int64_t stream, DLDevice device,
+static int fastdl_is_ready_(const fastdl_request *request, DLDevice device,
                             DLPackCurrentWorkStream current)
 {
+    int64_t stream = request->has_stream ? request->stream : 0;
     void *handle = NULL;
     uint64_t own;
-    if (!fastdl_is_ordered_((int32_t)device.device_type) || (request->stream && stream == -1))
+    if (!fastdl_is_ordered_((int32_t)device.device_type) || stream == -1)
         return 1;
     if (current(device.device_type, device.device_id, &handle) != 0 || PyErr_Occurred()) {
         if (!PyErr_Occurred())
@@ -297,8 +143,6 @@ static int fastdl_is_ready_(const fastdl_request_ *request, int64_t stream, DLDe
         return -1;
     }
     own = (uintptr_t)handle; /* CUDA's legacy default stream is both NULL and 1 */
-    if (request->stream == NULL)
-        stream = 0;
     if (fastdl_find_device((int32_t)device.device_type)->stream == FASTDL_STREAM_CUDA) {
         own = own == 1 ? 0 : own;
         stream = stream == 1 ? 0 : stream;
@@ -431,33 +275,6 @@ static PyObject *fastdl_capsule_(DLManagedTensorVersioned *managed, int versione
     return capsule;
 }
 
-/* A row-major copy of a tensor in host memory. NULL with MemoryError. */
-static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *description)
-{
-    int64_t strides[FASTDL_MAX_NDIM];
-    DLManagedTensorVersioned *copy;
-    fastdl_misfit_ unused;
-    fastdl_layout layout;
-    fastdl_view plan;
-    DLTensor from = description->dl;
-    if (from.strides == NULL) {
-        fastdl_compact_strides(from.ndim, from.shape, strides);
-        from.strides = strides;
-    }
-    fastdl_plan_copy_(&from, description->flags, from.dtype, 'C', &plan);
-    copy = fastdl_new_copy_(&plan, 256);
-    if (copy == NULL)
-        return NULL;
-    if (fastdl_is_packed(from.dtype, description->flags)) { /* which is compact */
-        fastdl_check(&from, description->flags, &layout);
-        if (layout.nbytes > 0)
-            memcpy(copy->dl_tensor.data, from.data, (size_t)layout.nbytes);
-    } else {
-        (void)fastdl_fill_copy_(&from, description->flags, &copy->dl_tensor, 'C', &unused);
-    }
-    return copy;
-}
-
 /* Whether memory of a device satisfies a consumer that requested another. */
 static int fastdl_satisfies_(DLDevice here, DLDevice target)
 {
@@ -468,31 +285,29 @@ static int fastdl_satisfies_(DLDevice here, DLDevice target)
 /* A capsule, if no driver is needed. NULL with an exception; NULL without one if a driver is
  * needed. */
 static PyObject *fastdl_answer_(const fastdl_description *description,
-                                const fastdl_request_ *request, const DLDevice *target,
-                                int64_t stream, DLPackCurrentWorkStream current, int versioned)
+                                const fastdl_request *request, DLPackCurrentWorkStream current,
+                                int versioned)
 {
     DLDevice here = description->dl.device;
     int is_ready;
-    if (!fastdl_satisfies_(here, *target))
+    if (!fastdl_satisfies_(here, request->device) || fastdl_check_stream_(request, here) < 0)
         return NULL;
-    if (fastdl_check_stream_(request, stream, here) < 0)
-        return NULL;
-    if (request->copy == Py_True)
+    if (request->copy > 0)
         return here.device_type == kDLCPU ? fastdl_capsule_(fastdl_copy_of_(description), versioned)
                                           : NULL;
-    is_ready = fastdl_is_ready_(request, stream, here, current);
+    is_ready = fastdl_is_ready_(request, here, current);
     return is_ready > 0 ? fastdl_capsule_(fastdl_export_(description), versioned) : NULL;
 }
 
 /* The same if a driver is needed and the package is not imported. */
-static PyObject *fastdl_copy_to_host_(const fastdl_description *description, const DLDevice *target,
+static PyObject *fastdl_copy_to_host_(const fastdl_description *description, DLDevice target,
                                       int versioned)
 {
     const DLTensor *dl = &description->dl;
-    if (fastdl_satisfies_(dl->device, *target) &&
+    if (fastdl_satisfies_(dl->device, target) &&
         fastdl_find_device((int32_t)dl->device.device_type)->host) /* not pinned: that is allowed */
         return fastdl_capsule_(fastdl_copy_of_(description), versioned);
-    fastdl_raise_needs_package_(dl->device, *target);
+    fastdl_raise_needs_package_(dl->device, target);
     return NULL;
 }
 
@@ -502,36 +317,21 @@ static PyObject *fastdl_dlpack_(PyObject *self, fastdl_describer describe,
                                 Py_ssize_t count, PyObject *names)
 {
     fastdl_description description;
-    fastdl_request_ request;
-    DLDevice target = {kDLCPU, 0};
-    int64_t stream = 0;
+    fastdl_request request;
     int versioned;
     PyObject *capsule;
-    if (fastdl_read_keywords_(values, count, names, &request) < 0)
+    if (fastdl_read_request_(values, count, names, &request, NULL) < 0 ||
+        fastdl_describe_(self, describe, &description) < 0)
         return NULL;
-    versioned = fastdl_wants_versioned_(&request);
-    if (versioned < 0)
-        return NULL;
-    if (request.copy != NULL && !PyBool_Check(request.copy)) {
-        PyErr_Format(PyExc_TypeError, "expected copy=None, True or False, got %R", request.copy);
-        return NULL;
-    }
-    if (request.dl_device != NULL && fastdl_read_target_(request.dl_device, &target) < 0)
-        return NULL;
-    if (request.stream != NULL &&
-        fastdl_read_int_(request.stream, "expected a stream as an int or None, got %R", &stream) <
-            0)
-        return NULL;
-    if (fastdl_describe_(self, describe, &description) < 0)
-        return NULL;
-    if (request.dl_device == NULL)
-        target = description.dl.device;
+    versioned = request.max_version[0] >= FASTDL_DLPACK_MAJOR;
+    if (request.device.device_type == 0)
+        request.device = description.dl.device;
     Py_XINCREF(description.owner); /* streams, messages and the package may run anything */
-    capsule = fastdl_answer_(&description, &request, &target, stream, current, versioned);
+    capsule = fastdl_answer_(&description, &request, current, versioned);
     if (capsule == NULL && !PyErr_Occurred())
         capsule = fastdl_delegate_(self, values, names);
     if (capsule == NULL && !PyErr_Occurred())
-        capsule = fastdl_copy_to_host_(&description, &target, versioned);
+        capsule = fastdl_copy_to_host_(&description, request.device, versioned);
     Py_XDECREF(description.owner);
     return capsule;
 }
@@ -639,7 +439,7 @@ static int fastdl_publish_(PyTypeObject *type, fastdl_producer *producer)
                                                          "__dlpack_device__"};
     PyObject *values[FASTDL_PUBLISHED_];
     int done = 0, result;
-    if (fastdl_check_own_type_(type) < 0)
+    if (fastdl_get_names_() == NULL || fastdl_check_own_type_(type) < 0)
         return -1;
     result = fastdl_is_published_(type, producer, names);
     if (result != 0)

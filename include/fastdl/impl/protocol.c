@@ -2,6 +2,22 @@
 
 /* ---- calling `__dlpack__` ---- */
 
+static const fastdl_keyword_fact fastdl_keyword_facts_[FASTDL_KEYWORDS_ + 1] = {
+    {FASTDL_KEYWORD_COPY, "copy"},
+    {FASTDL_KEYWORD_DL_DEVICE, "dl_device"},
+    {FASTDL_KEYWORD_MAX_VERSION, "max_version"},
+    {FASTDL_KEYWORD_VERSION, "version"},
+    {FASTDL_KEYWORD_STREAM, "stream"},
+    {0, NULL},
+};
+
+/* All keywords, in the order in which they are dropped if a producer does not name the one it
+ * rejects; then a row with a NULL name. Needs no thread state. */
+FASTDL_SHARED_ const fastdl_keyword_fact *fastdl_keywords(void)
+{
+    return fastdl_keyword_facts_;
+}
+
 #ifdef Py_LIMITED_API
 
 /* Signatures cannot be read, and the attributes found on a type may have changed since. */
@@ -135,38 +151,18 @@ static uint32_t fastdl_take_refusal_(uint32_t keywords)
     return refused;
 }
 
-/* Calls `__dlpack__` with these keywords. The stream is the number of the device's default
- * stream. */
-static PyObject *fastdl_call_with_(const fastdl_method_ *method, const fastdl_names_ *names,
-                                   uint32_t keywords, int32_t device_type)
+/* Calls `__dlpack__` with these keywords, one of them the stream: the number of the device's
+ * default stream. */
+static PyObject *fastdl_call_with_stream_(const fastdl_method_ *method, const fastdl_names_ *names,
+                                          uint32_t keywords, int32_t device_type)
 {
-    PyObject *passed, *capsule = NULL, *values[FASTDL_MOST_KEYWORDS_];
-    Py_ssize_t count = 0, at = 0;
-    int failed = 0;
-    for (uint32_t rest = keywords; rest != 0; rest &= rest - 1)
-        count++;
-    passed = PyTuple_New(count);
-    if (passed == NULL)
-        return NULL;
-    for (const fastdl_keyword_fact *row = fastdl_keywords(); row->name != NULL; row++) {
-        PyObject *name;
-        if (!(keywords & row->keyword))
-            continue;
-        name = PyUnicode_InternFromString(row->name);
-        if (row->keyword == FASTDL_KEYWORD_MAX_VERSION) {
-            values[at] = names->version;
-            Py_INCREF(names->version);
-        } else {
-            values[at] = PyLong_FromLong(fastdl_ordering_(device_type) == FASTDL_STREAM_CUDA);
-        }
-        failed |= name == NULL || PyTuple_SetItem(passed, at, name) < 0 || values[at] == NULL;
-        at++;
-    }
-    if (!failed)
-        capsule = fastdl_call_(method, passed, values, count);
-    while (at-- > 0)
-        Py_XDECREF(values[at]);
-    Py_DECREF(passed);
+    int is_cuda = fastdl_ordering_(device_type) == FASTDL_STREAM_CUDA;
+    PyObject *values[2] = {is_cuda ? names->one : names->zero, names->version};
+    Py_ssize_t count = keywords & FASTDL_KEYWORD_MAX_VERSION ? 2 : 1;
+    PyObject *passed = PyTuple_Pack(count, names->keywords[FASTDL_AT_STREAM_],
+                                    names->keywords[FASTDL_AT_MAX_VERSION_]);
+    PyObject *capsule = passed == NULL ? NULL : fastdl_call_(method, passed, values, count);
+    Py_XDECREF(passed);
     return capsule;
 }
 
@@ -199,7 +195,7 @@ static PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *method,
         capsule = keywords == 0 ? fastdl_call_(method, NULL, NULL, 0)
                   : FASTDL_LIKELY_(keywords == FASTDL_KEYWORD_MAX_VERSION)
                       ? fastdl_call_(method, names->max_version, &names->version, 1)
-                      : fastdl_call_with_(method, names, keywords, device_type);
+                      : fastdl_call_with_stream_(method, names, keywords, device_type);
         if (FASTDL_LIKELY_(capsule != NULL))
             return capsule;
         dropped = fastdl_take_refusal_(keywords);
@@ -260,8 +256,7 @@ FASTDL_SHARED_ int fastdl_check_memory_(PyObject *obj, uint32_t facts)
 FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record,
                                            int host_only, int32_t *device, PyObject **capsule)
 {
-    fastdl_names_ made;
-    const fastdl_names_ *names = fastdl_get_names_(&made);
+    const fastdl_names_ *names = fastdl_get_names_();
     fastdl_method_ method;
     int result = names == NULL ? -1 : fastdl_find_method_(obj, names->dlpack, &method);
     *capsule = NULL;
@@ -279,8 +274,6 @@ FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *r
         }
         Py_DECREF(method.callable);
     }
-    if (FASTDL_UNLIKELY_(names == &made))
-        fastdl_drop_names_(&made);
     return result;
 }
 

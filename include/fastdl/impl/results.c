@@ -24,9 +24,12 @@ static void fastdl_set_error_(void *context, const char *kind, const char *messa
  * accepts its objects, and so does fastdl_borrow if they themselves have the method. */
 static const DLPackExchangeAPI *fastdl_target_(PyTypeObject *like, int *native)
 {
-    const fastdl_runtime *package = fastdl_package_();
+    const fastdl_runtime *package;
     const fastdl_record *record;
     *native = 0;
+    if (fastdl_get_names_() == NULL)
+        return NULL;
+    package = (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime);
     if (like == NULL) {
         if (package == NULL)
             PyErr_SetString(PyExc_TypeError, "expected a type for the result: a fastdl.Tensor can "
@@ -169,8 +172,7 @@ static int fastdl_order_(const fastdl_view *view, void *stream, int back)
     if (!FASTDL_OFFERS_(package, order)) {
         PyErr_SetString(PyExc_BufferError,
                         "expected the stream that fastdl_work_stream gives, got another one, which "
-                        "only the package can order: call fastdl_import() first (in the main "
-                        "interpreter)");
+                        "only the package can order: call fastdl_import() first");
         return -1;
     }
     return package->order(view->dl.device, back ? stream : own, back ? own : stream);

@@ -72,6 +72,13 @@ static const DLPackExchangeAPI fastdl_protocol_table_ = {
     fastdl_default_stream, /* with which `__dlpack__` is called */
 };
 
+/* The table that calls `__dlpack__`: the package's, if there is one. */
+static const DLPackExchangeAPI *fastdl_protocol_(void)
+{
+    const fastdl_runtime *package = fastdl_package_();
+    return package != NULL ? package->protocol : &fastdl_protocol_table_;
+}
+
 /* ---- the table for tracers: every entry raises ---- */
 
 static const char *const fastdl_traced_words_ =
@@ -123,15 +130,7 @@ static const DLPackExchangeAPI fastdl_traced_table_ = {
     fastdl_traced_stream_,
 };
 
-/* Whether a type has any attribute of a tensor. Other types are rejected quickly, and take no slot
- * in the cache. -1 with an exception. */
-static int fastdl_has_names_(PyTypeObject *type)
+static const DLPackExchangeAPI *fastdl_traced_(void)
 {
-    static const char *const names[] = {"__dlpack__", "__dlpack_c_exchange_api__",
-                                        "__c_dlpack_exchange_api__"};
-    PyObject *found = NULL;
-    for (int i = 0; i < 3 && found == NULL && !PyErr_Occurred(); i++)
-        found = fastdl_type_lookup_(type, names[i]);
-    Py_XDECREF(found);
-    return found != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
+    return &fastdl_traced_table_;
 }

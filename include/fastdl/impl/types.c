@@ -75,21 +75,6 @@ static void fastdl_add_type_(fastdl_cache *cache, const PyTypeObject *type, uint
     Py_XDECREF(watch);
 }
 
-/* Empties the slots of a type; for NULL, all slots. */
-static void fastdl_forget_(fastdl_cache *cache, const void *type)
-{
-    for (uint32_t i = 0; i < 2 * FASTDL_WAYS * FASTDL_SETS; i++) {
-        uint32_t way = i / FASTDL_SETS % FASTDL_WAYS, set = i % FASTDL_SETS;
-        fastdl_slot *slot =
-            i < FASTDL_WAYS * FASTDL_SETS ? &cache->tables[way][set] : &cache->others[way][set];
-        if (type == NULL || slot->type == type) {
-            PyObject *watch = slot->watch;
-            fastdl_fill_(slot, NULL, 0, NULL, NULL);
-            Py_XDECREF(watch);
-        }
-    }
-}
-
 /* A permanent copy of a record. NULL with MemoryError. */
 static const fastdl_record *fastdl_keep_record_(fastdl_cache *cache, const fastdl_record *record)
 {
@@ -115,18 +100,194 @@ static const fastdl_record *fastdl_keep_record_(fastdl_cache *cache, const fastd
     return copy;
 }
 
-static const fastdl_keyword_fact fastdl_keyword_facts_[] = {
-    {FASTDL_KEYWORD_COPY, "copy"},
-    {FASTDL_KEYWORD_DL_DEVICE, "dl_device"},
-    {FASTDL_KEYWORD_MAX_VERSION, "max_version"},
-    {FASTDL_KEYWORD_VERSION, "version"},
-    {FASTDL_KEYWORD_STREAM, "stream"},
-    {0, NULL},
-};
+/* ---- what is known of a type ---- */
 
-/* All keywords, in the order in which they are dropped if a producer does not name the one it
- * rejects; then a row with a NULL name. Needs no thread state. */
-FASTDL_SHARED_ const fastdl_keyword_fact *fastdl_keywords(void)
+/* Whether a type has any attribute of a tensor. Other types are rejected quickly, and take no slot
+ * in the cache. -1 with an exception. */
+static int fastdl_has_names_(PyTypeObject *type)
 {
-    return fastdl_keyword_facts_;
+    static const char *const names[] = {"__dlpack__", "__dlpack_c_exchange_api__",
+                                        "__c_dlpack_exchange_api__"};
+    PyObject *found = NULL;
+    for (int i = 0; i < 3 && found == NULL && !PyErr_Occurred(); i++)
+        found = fastdl_type_lookup_(type, names[i]);
+    Py_XDECREF(found);
+    return found != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
+}
+
+/* Determines the facts about a type from its name, `__dlpack__`, and the table that it publishes
+ * (NULL if none). */
+FASTDL_SHARED_ int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record,
+                                       const fastdl_peer_fact **peer)
+{
+    PyObject *method, *provider;
+    int named = fastdl_has_names_(type), is_checked;
+    memset(record, 0, sizeof(*record));
+    *peer = named > 0 ? fastdl_find_peer_(type) : fastdl_no_peer_();
+    if (named <= 0 || *peer == NULL)
+        return named == 0 ? 0 : -1;
+    record->facts = (*peer)->facts;
+    if (record->facts & FASTDL_TYPE_TRACED) {
+        record->api = fastdl_traced_();
+        return 0;
+    }
+    if (fastdl_published_table_(type, &record->api, &provider, &is_checked) < 0)
+        return -1;
+    if (provider != NULL) {
+        record->facts |= FASTDL_TYPE_NATIVE;
+        record->lend = record->api->dltensor_from_py_object_no_sync;
+        if (is_checked)
+            record->facts |= FASTDL_TYPE_CHECKED;
+        if (record->facts & FASTDL_TYPE_TRUSTED) {
+            /* The library's own class is trusted, but not a foreign class derived from it. */
+            const fastdl_peer_fact *own = fastdl_peer_of_((PyTypeObject *)provider);
+            if (own == NULL || !(own->facts & FASTDL_TYPE_TRUSTED))
+                record->facts &= ~(uint32_t)FASTDL_TYPE_TRUSTED;
+        }
+        Py_DECREF(provider);
+    }
+    method = fastdl_type_lookup_(type, "__dlpack__");
+    if (method != NULL && method != Py_None) { /* None: opted out */
+        record->facts |= FASTDL_TYPE_HAS_DLPACK;
+        if (fastdl_read_signature_(method, &record->refused) < 0) {
+            Py_DECREF(method);
+            return -1;
+        }
+    }
+    Py_XDECREF(method);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The same without the package: the header's own table is for types without one. */
+static int fastdl_fill_record_alone_(PyTypeObject *type, fastdl_record *record)
+{
+    const fastdl_peer_fact *peer;
+    if (fastdl_fill_record_(type, record, &peer) < 0)
+        return -1;
+    if (record->api == NULL) {
+        record->facts |= FASTDL_TYPE_PROTOCOL;
+        record->api = fastdl_protocol_();
+    }
+    return 0;
+}
+
+/* Makes CPython assign the type a version tag, if it has none. */
+static uint32_t fastdl_make_tag_(PyTypeObject *type)
+{
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030C0000
+    (void)PyUnstable_Type_AssignVersionTag(type);
+#elif !defined(Py_LIMITED_API)
+    Py_XDECREF(fastdl_type_lookup_(type, "__dlpack__"));
+#endif
+    return fastdl_tag_(type);
+}
+
+#ifdef Py_LIMITED_API
+
+/* Empties the slots of a type in the module's own cache. */
+static void fastdl_forget_(const void *type)
+{
+    fastdl_cache *cache = &fastdl_own_types_;
+    for (uint32_t i = 0; i < 2 * FASTDL_WAYS * FASTDL_SETS; i++) {
+        uint32_t way = i / FASTDL_SETS % FASTDL_WAYS, set = i % FASTDL_SETS;
+        fastdl_slot *slot =
+            i < FASTDL_WAYS * FASTDL_SETS ? &cache->tables[way][set] : &cache->others[way][set];
+        if (slot->type == type) {
+            PyObject *watch = slot->watch;
+            fastdl_fill_(slot, NULL, 0, NULL, NULL);
+            Py_XDECREF(watch);
+        }
+    }
+}
+
+/* The callback of a weak reference to a type; `self` is its address. */
+static PyObject *fastdl_has_died_(PyObject *self, PyObject *unused)
+{
+    const void *type = PyLong_AsVoidPtr(self);
+    (void)unused;
+    if (type != NULL)
+        fastdl_forget_(type);
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
+static int fastdl_watch_(PyTypeObject *type, PyObject **watch)
+{
+    static PyMethodDef definition = {"has_died", fastdl_has_died_, METH_O, NULL};
+    PyObject *address, *callback;
+    if (fastdl_state_.tag_offset != 0)
+        return 0;
+    address = PyLong_FromVoidPtr(type);
+    callback = address == NULL ? NULL : PyCFunction_NewEx(&definition, address, NULL);
+    *watch = callback == NULL ? NULL : PyWeakref_NewRef((PyObject *)type, callback);
+    Py_XDECREF(callback);
+    Py_XDECREF(address);
+    (void)fastdl_clear_if_(PyExc_Exception);
+    return *watch == NULL ? -1 : 0;
+}
+
+#else
+
+static int fastdl_watch_(PyTypeObject *type, PyObject **watch)
+{
+    (void)type;
+    (void)watch;
+    return 0;
+}
+
+#endif
+
+/* Gets the facts of a type from `describe`, and caches them in `cache`. Describing runs code of the
+ * type's descriptors, so the tag is compared afterwards. NULL with an exception. */
+FASTDL_SHARED_ const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObject *type,
+                                                    int (*describe)(PyTypeObject *,
+                                                                    fastdl_record *))
+{
+    const fastdl_record *kept;
+    fastdl_record found;
+    uint32_t tag;
+    int tries = 0;
+    do {
+        tag = fastdl_make_tag_(type);
+        if (describe(type, &found) < 0)
+            return NULL;
+    } while (tag != fastdl_tag_(type) && ++tries < 4);
+    kept = fastdl_keep_record_(cache, &found);
+    if (kept != NULL && tries < 4 && tag != 0 && fastdl_is_tensor_type(kept)) {
+        PyObject *watch = NULL;
+        if (fastdl_watch_(type, &watch) == 0)
+            fastdl_add_type_(cache, type, tag, kept, watch);
+    }
+    return kept;
+}
+
+/* Slow path of fastdl_known_, for types that are not in way 0 of the cache. */
+static const fastdl_record *fastdl_look_up_(PyTypeObject *type)
+{
+    const fastdl_record *record;
+    const fastdl_runtime *package;
+    if (fastdl_get_names_() == NULL)
+        return NULL;
+    package = (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime);
+    record = fastdl_find_record(package != NULL ? package->types : &fastdl_own_types_, type,
+                                fastdl_tag_(type));
+    if (record != NULL)
+        return record;
+    return package != NULL ? package->describe(type)
+                           : fastdl_discover(&fastdl_own_types_, type, fastdl_fill_record_alone_);
+}
+
+static const DLPackExchangeAPI *fastdl_exchange_api_(PyTypeObject *type)
+{
+    const fastdl_record *record = fastdl_known_(type);
+    if (record == NULL)
+        return NULL;
+    if (!fastdl_is_tensor_type(record)) {
+        fastdl_raise_about_(PyExc_TypeError,
+                            "expected the type of a tensor, got '%U', which has neither a DLPack "
+                            "exchange table nor __dlpack__",
+                            type);
+        return NULL;
+    }
+    return record->api;
 }

@@ -139,7 +139,7 @@ cdef int fill_record(PyTypeObject *type, fastdl_record *record) except -1:
 
 cdef const fastdl_record *discover(PyTypeObject *type) except NULL:
     """The record of a type, filled in and cached: the `describe` of the runtime."""
-    return fastdl_discover(&fdl_types, type, fill_record, True)
+    return fastdl_discover(&fdl_types, type, fill_record)
 
 
 cdef const fastdl_record *record_of(cls) except NULL:

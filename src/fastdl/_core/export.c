@@ -65,102 +65,19 @@ PyObject *fdl_legacy_capsule(PyObject *tensor)
 
 /* ---- the front of __dlpack__ ---- */
 
-static PyObject *full_dlpack_method; /* the method that handles every call */
+static fdl_exporter export_any; /* handles every call */
 
-/* The keywords, interned like those in a call. */
-enum {
-    MAX_VERSION,
-    STREAM,
-    DL_DEVICE,
-    COPY,
-    VERSION,
-    KEYWORDS
-};
-static const char *const keyword_text[KEYWORDS] = {"max_version", "stream", "dl_device", "copy",
-                                                   "version"};
-static PyObject *keywords[KEYWORDS];
-static PyObject *one; /* CPython has one object for each small int */
-
-/* Whether `number` is an ordinary int of at least `least`. */
-static int is_at_least(PyObject *number, long least)
+/* A capsule of device memory, for a stream that is unambiguous. NULL without an exception for any
+ * other call. */
+static PyObject *device_capsule(PyObject *self, const fastdl_request *request)
 {
-    int overflow;
-    long value;
-    if (number == one)
-        return 1 >= least;
-    if (!PyLong_CheckExact(number))
-        return 0;
-    value = PyLong_AsLongAndOverflow(number, &overflow);
-    return overflow == 0 && value >= least;
-}
-
-static int is_version(PyObject *value)
-{
-    return PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 2 &&
-           is_at_least(PyTuple_GET_ITEM(value, 0), FASTDL_DLPACK_MAJOR) &&
-           is_at_least(PyTuple_GET_ITEM(value, 1), 0);
-}
-
-/* Which keyword `name` is, or KEYWORDS if it is none. Callers in Python intern their names; some
- * in C (NumPy 2.2) do not. */
-static int keyword_of(PyObject *name)
-{
-    int k = 0;
-    while (k < KEYWORDS && name != keywords[k])
-        k++;
-    if (k == KEYWORDS)
-        for (k = 0; k < KEYWORDS; k++)
-            if (PyUnicode_CompareWithASCIIString(name, keyword_text[k]) == 0)
-                break;
-    return k;
-}
-
-/* Whether the keywords are a max_version that allows a versioned capsule, a stream, and others that
- * are None. 0 when in doubt, here and below: the full method then decides. */
-static int wants_versioned(PyObject *const *values, PyObject *names, PyObject **stream)
-{
-    int wanted = 0;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
-        int keyword = keyword_of(PyTuple_GET_ITEM(names, i));
-        if (keyword == STREAM)
-            *stream = values[i];
-        else if (keyword == MAX_VERSION ? !is_version(values[i])
-                                        : keyword == KEYWORDS || values[i] != Py_None)
-            return 0;
-        wanted |= keyword == MAX_VERSION;
-    }
-    return wanted;
-}
-
-/* Reads the `stream` argument that a consumer of device memory passed. 0 if it is not clear. */
-static int is_stream(PyObject *passed, int kind, int64_t *stream)
-{
-    int overflow;
-    *stream = fdl_default_stream(kind);
-    if (passed == Py_None)
-        return 1;
-    if (!PyLong_CheckExact(passed))
-        return 0;
-    *stream = PyLong_AsLongLongAndOverflow(passed, &overflow);
-    return !overflow && (*stream == -1 || *stream > 2 || *stream == fdl_default_stream(kind));
-}
-
-/* A capsule for an unambiguous call. NULL without an exception for any other. */
-static PyObject *plain_capsule(PyObject *self, PyObject *const *arguments, PyObject *names)
-{
-    const DLManagedTensorVersioned *managed = &fdl_description_in(self)->managed;
-    DLDevice device = managed->dl_tensor.device;
-    const fastdl_device_fact *fact;
-    PyObject *passed = Py_None;
-    int64_t stream;
-    if (!wants_versioned(arguments, names, &passed) ||
-        fastdl_is_packed(managed->dl_tensor.dtype, managed->flags))
-        return NULL;
-    if (device.device_type == kDLCPU)
-        return passed == Py_None ? fdl_versioned_capsule(self, 0) : NULL;
-    fact = fastdl_find_device((int32_t)device.device_type);
-    if (!fdl_is_ordered(fact) || !is_stream(passed, fact->stream, &stream) ||
-        fdl_order_for(self, stream) < 0)
+    DLDevice device = fdl_description_in(self)->managed.dl_tensor.device;
+    const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
+    int64_t legacy = fdl_default_stream(fact->stream);
+    int64_t stream = request->has_stream ? request->stream : legacy;
+    if (request->max_version[0] < FASTDL_DLPACK_MAJOR || request->copy >= 0 ||
+        request->device.device_type != 0 || !fdl_is_ordered(fact) ||
+        (stream >= 0 && stream <= 2 && stream != legacy) || fdl_order_for(self, stream) < 0)
         return NULL;
     return fdl_versioned_capsule(self, 0);
 }
@@ -168,42 +85,38 @@ static PyObject *plain_capsule(PyObject *self, PyObject *const *arguments, PyObj
 static PyObject *dlpack(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
                         PyObject *names)
 {
-    PyObject *method, *result;
-    if (count == 0 && names != NULL) {
-        result = plain_capsule(self, arguments, names);
-        if (result != NULL || PyErr_Occurred())
-            return result;
-    }
-    method = Py_TYPE(full_dlpack_method)
-                 ->tp_descr_get(full_dlpack_method, self, (PyObject *)Py_TYPE(self));
-    if (method == NULL)
+    const DLManagedTensorVersioned *managed = &fdl_description_in(self)->managed;
+    fastdl_request request;
+    PyObject *draft, *result;
+    int is_plain = fastdl_read_request_(arguments, count, names, &request, &draft);
+    if (is_plain < 0)
         return NULL;
-    result = PyObject_Vectorcall(method, arguments, (size_t)count, names);
-    Py_DECREF(method);
-    return result;
+    if (draft == NULL && !fastdl_is_packed(managed->dl_tensor.dtype, managed->flags)) {
+        if (managed->dl_tensor.device.device_type != kDLCPU) {
+            result = device_capsule(self, &request);
+            if (result != NULL || PyErr_Occurred())
+                return result;
+        } else if (is_plain) {
+            return fdl_versioned_capsule(self, 0);
+        }
+    }
+    return export_any(self, &request, draft);
 }
 
-int fdl_speed_up_dlpack(PyTypeObject *type)
+int fdl_define_dlpack(PyTypeObject *type, fdl_exporter exporter)
 {
     static PyMethodDef definition = {"__dlpack__", (PyCFunction)(void (*)(void))dlpack,
                                      METH_FASTCALL | METH_KEYWORDS, NULL};
-    PyObject *front;
+    PyObject *front, *declared = fastdl_class_item_(type->tp_dict, definition.ml_name);
     int failed;
-    one = PyLong_FromLong(1);
-    if (one == NULL)
-        return -1;
-    for (int i = 0; i < KEYWORDS; i++) {
-        keywords[i] = PyUnicode_InternFromString(keyword_text[i]);
-        if (keywords[i] == NULL)
-            return -1;
-    }
-    full_dlpack_method = fastdl_class_item_(type->tp_dict, definition.ml_name);
-    if (full_dlpack_method == NULL ||
-        !PyObject_TypeCheck(full_dlpack_method, &PyMethodDescr_Type)) {
-        PyErr_SetString(PyExc_ImportError, "fastdl.Tensor has no method __dlpack__ to speed up");
+    if (declared == NULL || !PyObject_TypeCheck(declared, &PyMethodDescr_Type)) {
+        PyErr_SetString(PyExc_ImportError, "fastdl.Tensor does not declare __dlpack__");
+        Py_XDECREF(declared);
         return -1;
     }
-    definition.ml_doc = ((PyMethodDescrObject *)full_dlpack_method)->d_method->ml_doc;
+    definition.ml_doc = ((PyMethodDescrObject *)declared)->d_method->ml_doc;
+    Py_DECREF(declared);
+    export_any = exporter;
     front = PyDescr_NewMethod(type, &definition);
     if (front == NULL)
         return -1;

@@ -19,9 +19,12 @@ PyObject *fdl_legacy_capsule(PyObject *tensor);
 /* fastdl_borrow of a fastdl.Tensor: see fastdl_record. */
 int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view);
 
-/* Puts a fast path in front of the method `__dlpack__` of `type`: it handles the plain call for a
+/* Exports a tensor for a request. `draft` is the argument `version`, or NULL. */
+typedef PyObject *(*fdl_exporter)(PyObject *tensor, const fastdl_request *request, PyObject *draft);
+
+/* Defines the method `__dlpack__`, which `type` only declares: it handles the plain call for a
  * versioned capsule on the host, or on a device if the stream is unambiguous, and passes all other
- * calls to the original method. 0, or -1 with an exception. Call it once. */
-int fdl_speed_up_dlpack(PyTypeObject *type);
+ * calls to `exporter`. 0, or -1 with an exception. Call it once. */
+int fdl_define_dlpack(PyTypeObject *type, fdl_exporter exporter);
 
 #endif

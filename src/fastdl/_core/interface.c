@@ -21,19 +21,15 @@ PyObject *fdl_special(PyObject *obj, PyObject *name)
 
 PyObject *fdl_request_versioned(PyObject *obj)
 {
-    fastdl_names_ made;
-    const fastdl_names_ *names = fastdl_get_names_(&made);
-    PyObject *arguments[3], *capsule;
+    const fastdl_names_ *names = fastdl_get_names_();
+    PyObject *arguments[3];
     if (names == NULL)
         return NULL;
     arguments[0] = NULL; /* for the callee: PY_VECTORCALL_ARGUMENTS_OFFSET */
     arguments[1] = obj;
     arguments[2] = names->version;
-    capsule = PyObject_VectorcallMethod(names->dlpack, arguments + 1,
-                                        1 | PY_VECTORCALL_ARGUMENTS_OFFSET, names->max_version);
-    if (names == &made)
-        fastdl_drop_names_(&made);
-    return capsule;
+    return PyObject_VectorcallMethod(names->dlpack, arguments + 1,
+                                     1 | PY_VECTORCALL_ARGUMENTS_OFFSET, names->max_version);
 }
 
 /* ---- the allocator of every exchange table of fastdl ---- */

@@ -12,12 +12,14 @@
 /* The keywords of `__dlpack__`: all rows, then one with a NULL name. */
 const fastdl_keyword_fact *fastdl_keywords(void);
 
+int fastdl_read_request_(PyObject *const *values, Py_ssize_t count, PyObject *names,
+                         fastdl_request *request, PyObject **draft);
+
 /* Types. */
 const fastdl_record *fastdl_find_record(fastdl_cache *cache, const PyTypeObject *type,
                                         uint32_t tag);
 const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObject *type,
-                                     int (*describe)(PyTypeObject *, fastdl_record *),
-                                     int remember);
+                                     int (*describe)(PyTypeObject *, fastdl_record *));
 int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record, const fastdl_peer_fact **peer);
 const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type);
 const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table);

@@ -118,6 +118,13 @@ cdef extern from "_core/interface.h":
 
     ctypedef int (*fastdl_borrower)(PyObject *, fastdl_view *) noexcept
 
+    ctypedef struct fastdl_request:
+        int64_t max_version[2]
+        int64_t stream
+        DLDevice device
+        bint has_stream
+        int copy
+
     ctypedef struct fastdl_record:
         const DLPackExchangeAPI *api
         DLPackDLTensorFromPyObjectNoSync lend
@@ -175,7 +182,7 @@ cdef extern from "_core/interface.h":
     bint fastdl_is_tensor_type(const fastdl_record *record) noexcept
     const fastdl_record *fastdl_discover(
         fastdl_cache *cache, PyTypeObject *type,
-        int (*describe)(PyTypeObject *, fastdl_record *) except -1, bint remember) except NULL
+        int (*describe)(PyTypeObject *, fastdl_record *) except -1) except NULL
     tuple fastdl_mro_(PyTypeObject *type)
     object fastdl_of_type_(PyTypeObject *type, const char *name)
 
@@ -283,7 +290,9 @@ cdef extern from "_core/export.h":
     object fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags)
     object fdl_legacy_capsule(PyObject *tensor)
     int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view) noexcept
-    int fdl_speed_up_dlpack(PyTypeObject *type) except -1
+    ctypedef object (*fdl_exporter)(
+        object tensor, const fastdl_request *request, PyObject *draft)
+    int fdl_define_dlpack(PyTypeObject *type, fdl_exporter exporter) except -1
 
 
 cdef extern from "_core/facts.h":

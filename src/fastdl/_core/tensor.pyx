@@ -40,18 +40,18 @@ from fastdl._core.native cimport (
     DLPackManagedTensorToPyObjectNoSync, fastdl_check, fastdl_check_values_, FASTDL_DLPACK_MAJOR,
     FASTDL_DLPACK_MINOR, fastdl_fault, fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous,
     fastdl_is_packed, fastdl_itemsize, fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OFFSET_OVERFLOW,
-    FASTDL_OK, fastdl_open_capsule_, fastdl_raise_fault, FASTDL_SIZE_OVERFLOW,
+    FASTDL_OK, fastdl_open_capsule_, fastdl_raise_fault, fastdl_request, FASTDL_SIZE_OVERFLOW,
     FASTDL_TYPE_READ_ONLY, fdl_allocate, fdl_any_equals, fdl_arrow_export, fdl_arrow_has,
     fdl_arrow_import, fdl_arrow_nulls, fdl_arrow_stream_nulls, fdl_as_readonly, fdl_await_for_host,
-    fdl_block_new, fdl_copy_compact, fdl_current_work_stream, fdl_delete_with, fdl_description,
-    fdl_description_copy, fdl_description_fill, fdl_description_new, fdl_device_object,
-    fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_expand,
+    fdl_block_new, fdl_copy_compact, fdl_current_work_stream, fdl_define_dlpack, fdl_delete_with,
+    fdl_description, fdl_description_copy, fdl_description_fill, fdl_description_new,
+    fdl_device_object, fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_expand,
     fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers, fdl_imported_from_c, fdl_index,
     fdl_int_tuple, fdl_is_memory, fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend,
     fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor, fdl_means_host,
     fdl_memory_new, fdl_never_changes, fdl_note_immutable, fdl_operate, fdl_ordered_by_caller,
     fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer, fdl_pointer_get, fdl_pointer_set,
-    fdl_reshape, fdl_set_dtype_and_device_factories, fdl_speed_up_dlpack, fdl_squeeze,
+    fdl_reshape, fdl_set_dtype_and_device_factories, fdl_squeeze,
     fdl_take_buffer, fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view,
     fdl_transpose, fdl_unlock_buffer, fdl_unmake_tensor, fdl_unsqueeze, fdl_versioned_capsule,
     fdl_view_as, kDLCPU, kDLUInt,
@@ -1240,8 +1240,7 @@ cdef class Tensor:
         >>> np.from_dlpack(fastdl.asarray(bytearray(b"abc"))).tolist()  # which calls this
         [97, 98, 99]
         """
-        # export.c handles the plain call before it reaches this method.
-        return policy.producer.export(self, stream, max_version, dl_device, copy, version)
+        # Defined in export.c.
 
     def __dlpack_device__(self):
         """(device type, device id) as plain ints.
@@ -1426,5 +1425,16 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     return 0
 
 
+cdef object export_any(object tensor, const fastdl_request *request, PyObject *draft):
+    """Handles every call of `Tensor.__dlpack__`."""
+    return policy.producer.export(
+        tensor,
+        request.stream if request.has_stream else None,
+        (request.max_version[0], request.max_version[1]) if request.max_version[0] >= 0 else None,
+        fdl_device_object(request.device) if request.device.device_type != 0 else None,
+        request.copy == 1 if request.copy >= 0 else None,
+        <object>draft if draft is not NULL else None)
+
+
 fdl_finish_tensor_type(<PyTypeObject *>Tensor, describe)
-fdl_speed_up_dlpack(<PyTypeObject *>Tensor)
+fdl_define_dlpack(<PyTypeObject *>Tensor, export_any)

@@ -1,6 +1,7 @@
 """`Tensor.__dlpack__` in Python: fastdl as a producer.
 
-It handles every call; the compiled method in front of it handles the plain call.
+It handles every call; the compiled method in front of it reads the arguments, and handles the plain
+call.
 """
 
 from fastdl._core import tensor as core
@@ -8,11 +9,12 @@ from fastdl._core.device import CPU, Device, DeviceType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
 from fastdl._protocol.placement import make_copy, satisfies
-from fastdl._protocol.streams import DEFAULT, as_number, order_export, validate_stream
+from fastdl._protocol.streams import DEFAULT, order_export, validate_stream
 
 
-def export(tensor, stream, max_version, dl_device, copy, version):
-    """A capsule for a consumer that passed these arguments. See Tensor.__dlpack__."""
+def export(tensor, stream, max_version, target: Device | None, copy, version):
+    """A capsule for a consumer that passed these arguments, which are checked but for `version`.
+    See Tensor.__dlpack__."""
     versioned = wants_versioned(max_version, version)
     if core.is_packed(tensor) and not knows_packed(max_version, version):
         raise BufferError(
@@ -20,10 +22,6 @@ def export(tensor, stream, max_version, dl_device, copy, version):
             f"the consumer asked for {max_version or version}: pass it the bytes, "
             f"fastdl.encode(x)[1]"
         )
-    if copy is not None and not isinstance(copy, bool):
-        raise TypeError(f"expected copy=None, True or False, got {copy!r}")
-    target = None if dl_device is None else requested_device(dl_device)
-    stream = as_number(stream)
     here = tensor.device
 
     # A CPU can read managed memory in place; the capsule still names its real device.
@@ -57,7 +55,9 @@ def wants_versioned(max_version, version) -> bool:
     if max_version is not None and version is not None:
         raise TypeError("expected max_version or version, got both")
     if version is not None:
-        version = as_int(version, "version")
+        if isinstance(version, bool) or not hasattr(version, "__index__"):
+            raise TypeError(f"expected an int in version, got {version!r}")
+        version = version.__index__()
         if version < 70:
             return False
         if 100 <= version <= 130:
@@ -66,14 +66,7 @@ def wants_versioned(max_version, version) -> bool:
             f"expected version up to 69, or 100 to 130, got {version}: 70 to 99 is a layout that "
             f"never shipped, and DLPack 1.3 is the newest that fastdl speaks"
         )
-    if max_version is None:
-        return False
-    if not isinstance(max_version, (tuple, list)) or len(max_version) != 2:
-        raise TypeError(f"expected max_version as (major, minor), got {max_version!r}")
-    major, minor = as_int(max_version[0], "max_version"), as_int(max_version[1], "max_version")
-    if major < 0 or minor < 0:
-        raise TypeError(f"expected max_version of numbers from 0 on, got {max_version!r}")
-    return major >= 1
+    return max_version is not None and max_version[0] >= 1
 
 
 def knows_packed(max_version, version) -> bool:
@@ -82,21 +75,4 @@ def knows_packed(max_version, version) -> bool:
     is assumed to know them: in a legacy capsule narrow elements were always packed."""
     if version is not None:
         return version < 70 or version >= 110
-    return max_version is None or tuple(max_version) >= (1, 1)
-
-
-def requested_device(dl_device) -> Device:
-    if isinstance(dl_device, (tuple, list)) and len(dl_device) == 2:
-        dl_device = tuple(dl_device)
-    elif not hasattr(type(dl_device), "__dlpack_device__"):
-        raise TypeError(f"expected dl_device as (type, id), got {dl_device!r}")
-    try:
-        return Device(dl_device)
-    except ValueError as error:  # for a consumer, an unreachable device is a BufferError
-        raise BufferError(f"cannot export to dl_device {dl_device!r}: {error}") from error
-
-
-def as_int(value, name: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"expected an int in {name}, got {value!r}")
-    return value.__index__()
+    return max_version is None or max_version >= (1, 1)

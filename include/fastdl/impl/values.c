@@ -68,43 +68,6 @@ static int fastdl_check_nulls_(PyObject *obj)
     return nulls == 0 ? 0 : -1;
 }
 
-/* Constants of each exchange: interned names, the tuple of the one name `max_version`, and its
- * value. */
-typedef struct {
-    PyObject *dlpack, *dlpack_device, *dtype, *max_version, *version;
-    const void *interpreter; /* to which they belong: a PyInterpreterState */
-} fastdl_names_;
-
-/* Those cached for the home interpreter; in another interpreter new ones in *made, to be released
- * after the exchange. NULL with an exception. */
-static const fastdl_names_ *fastdl_get_names_(fastdl_names_ *made);
-
-static void fastdl_drop_names_(fastdl_names_ *names)
-{
-    Py_XDECREF(names->dlpack);
-    Py_XDECREF(names->dlpack_device);
-    Py_XDECREF(names->dtype);
-    Py_XDECREF(names->max_version);
-    Py_XDECREF(names->version);
-}
-
-static int fastdl_make_names_(fastdl_names_ *names)
-{
-    PyObject *max_version = PyUnicode_InternFromString("max_version");
-    names->interpreter = PyInterpreterState_Get();
-    names->dlpack = PyUnicode_InternFromString("__dlpack__");
-    names->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
-    names->dtype = PyUnicode_InternFromString("dtype");
-    names->max_version = max_version == NULL ? NULL : PyTuple_Pack(1, max_version);
-    names->version = Py_BuildValue("(ii)", FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
-    Py_XDECREF(max_version);
-    if (names->dlpack != NULL && names->dlpack_device != NULL && names->dtype != NULL &&
-        names->max_version != NULL && names->version != NULL)
-        return 0;
-    fastdl_drop_names_(names);
-    return -1;
-}
-
 /* Raises BufferError for an element type whose memory format DLPack cannot express. */
 static void fastdl_raise_dtype_(PyObject *dtype)
 {
@@ -124,15 +87,12 @@ static int fastdl_check_width_(PyObject *obj, const DLTensor *tensor)
     int is_unsigned = tensor->dtype.code == kDLUInt;
     const void **known = &fastdl_byte_dtypes_[is_unsigned];
     const fastdl_names_ *names;
-    fastdl_names_ made;
     PyObject *dtype, *name = NULL;
     int found = 0;
     if ((!is_unsigned && tensor->dtype.code != kDLInt) || tensor->dtype.bits != 8)
         return 0;
-    names = fastdl_get_names_(&made);
+    names = fastdl_get_names_();
     dtype = names == NULL ? NULL : PyObject_GetAttr(obj, names->dtype);
-    if (FASTDL_UNLIKELY_(names == &made))
-        fastdl_drop_names_(&made);
     if (dtype != NULL && fastdl_atomic_load_(known) == (const void *)dtype)
         found = 1;
     else
