@@ -1,6 +1,7 @@
 """JAX."""
 
 from fastdl._convert.convert import ANYWHERE, COMPACT, DENSE, IMMUTABLE, Bridge
+from fastdl._core.exchange import TYPE_BUFFER, TYPE_IMMUTABLE, TYPE_STREAM_NONE_SYNCS
 
 
 def make(tensor, like):
@@ -27,6 +28,10 @@ def in_full_width():
     return namespace.enable_x64(True)
 
 
+TYPES = {
+    "jaxlib:ArrayImpl": TYPE_IMMUTABLE | TYPE_STREAM_NONE_SYNCS | TYPE_BUFFER,
+    "jax:Array": TYPE_IMMUTABLE | TYPE_STREAM_NONE_SYNCS,
+}
 SAMPLE = "jax.numpy:arange(6, dtype='float32')"
 
 BRIDGES = (

@@ -2,9 +2,16 @@
 
 Adding a library is a file in this folder and a row in LIBRARIES. The file has BRIDGES, one for each
 type that convert makes, and SAMPLE, the array that the command line examines: float32 0 to 5 on the
-host, as MODULE:EXPRESSION (see _cli/expression.py). If the library publishes no exchange table and
-fastdl makes one, it also has `table()`. Facts about libraries as producers are in one table in
-include/fastdl/impl/libraries.c, `fastdl_peers`; everything else is protocol.
+host, as MODULE:EXPRESSION (see _cli/expression.py). What else it may have:
+
+- TYPES: what is peculiar about the library as a producer. "package:qualified name" of a class,
+  which applies to subclasses too -> TYPE_* of _core/exchange.pyx.
+- refuse(x): raises BufferError for an object of a type with TYPE_REFUSES that its library would
+  export wrongly, or end the process.
+- table(): the exchange table, if fastdl makes one because the library publishes none.
+
+What safety needs without the package is in include/fastdl/impl/libraries.c. Everything else is
+protocol.
 """
 
 from collections import namedtuple
@@ -64,15 +71,47 @@ def load(package: str):
     return import_module(f"fastdl._bridges.{name}")
 
 
-def find_table(package: str) -> "Table | None":
-    """The exchange table that fastdl has for a type of a package."""
-    table = getattr(load(package), "table", None)
-    return None if table is None else Table(*table())
+def stated(cls: type) -> "tuple[type, int, Table | None]":
+    """What the file on its library states of a class or of its nearest base: that base, its facts,
+    and the exchange table that fastdl has for it. (cls, 0, None) if no file names any."""
+    for base in mro(cls):
+        file = load(package_of(own_names(base)[0]))
+        for row, facts in getattr(file, "TYPES", {}).items():
+            if is_row(row, base):
+                table = getattr(file, "table", None)
+                return base, facts, None if table is None else Table(*table())
+    return cls, 0, None
+
+
+def refuse(x) -> None:
+    """BufferError for an object that its library would export wrongly."""
+    for base in mro(type(x)):
+        refusal = getattr(load(package_of(own_names(base)[0])), "refuse", None)
+        if refusal is not None:
+            refusal(x)
+            break
 
 
 def mro(cls: type) -> tuple[type, ...]:
     """The MRO of `cls`, ignoring overrides in its metaclass."""
     return type.__dict__["__mro__"].__get__(cls)
+
+
+def own_names(cls: type) -> tuple[str, str]:
+    """The module, "" if it has none, and the qualified name of `cls`, likewise."""
+    try:
+        module = type.__dict__["__module__"].__get__(cls)
+    except AttributeError:
+        module = None
+    name = type.__dict__["__qualname__"].__get__(cls)
+    return module if isinstance(module, str) else "", name
+
+
+def is_row(row: str, cls: type) -> bool:
+    """Whether "package:qualified name" names this class itself, not only a base of it."""
+    package, _, own = row.partition(":")
+    module, name = own_names(cls)
+    return own == name and (module == package or module.startswith(f"{package}."))
 
 
 def bridge_of_class(cls: type):
@@ -86,13 +125,7 @@ def bridge_of_class(cls: type):
 
 
 def is_named(bridge, cls: type) -> bool:
-    """Whether a bridge names this class itself, not only a base of it."""
-    module = module_of(cls)
-    for name in bridge.classes:
-        package, _, own = name.partition(":")
-        if own == cls.__qualname__ and (module == package or module.startswith(f"{package}.")):
-            return True
-    return False
+    return any(is_row(row, cls) for row in bridge.classes)
 
 
 def is_of_library(bridge, cls: type) -> bool:

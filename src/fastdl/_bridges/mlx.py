@@ -1,6 +1,7 @@
 """MLX."""
 
 from fastdl._convert.convert import POSITIVE, Bridge
+from fastdl._core.exchange import TYPE_EXPORT_DOES_NOT_SYNC, TYPE_IMMUTABLE
 
 
 def copies(tensor):
@@ -21,6 +22,7 @@ def importer():
     return make
 
 
+TYPES = {"mlx:array": TYPE_IMMUTABLE | TYPE_EXPORT_DOES_NOT_SYNC}
 SAMPLE = "mlx.core:arange(6, dtype=float32)"
 
 BRIDGES = (

@@ -116,6 +116,7 @@ def _copies(tensor):
     return not is_as_stored(tensor)
 
 
+TYPES = {"numpy:ndarray": 0}  # to which the table applies
 SAMPLE = "numpy:arange(6, dtype='float32')"
 
 BRIDGES = (

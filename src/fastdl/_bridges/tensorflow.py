@@ -2,6 +2,8 @@
 strings."""
 
 from fastdl._convert.convert import ANYWHERE, COMPACT, IMMUTABLE, Bridge
+from fastdl._core.errors import refusal
+from fastdl._core.exchange import TYPE_BUFFER, TYPE_IMMUTABLE, TYPE_REFUSES
 
 
 def make(tensor, like):
@@ -26,6 +28,20 @@ def gpus():
     return len(config.list_logical_devices("GPU"))
 
 
+def refuse(x):
+    """`__dlpack__` ends the process for elements that are not numbers, and the buffer shows
+    quantised ones as integers."""
+    name = getattr(getattr(x, "dtype", None), "name", None)
+    others = ("string", "resource", "variant", "qint", "quint")
+    if isinstance(name, str) and name.startswith(others):
+        raise refusal(
+            BufferError,
+            f"expected numbers, got a tensor of dtype {name}, which DLPack cannot describe: pass "
+            f"numbers that stand for its values",
+        )
+
+
+TYPES = {"tensorflow:EagerTensor": TYPE_IMMUTABLE | TYPE_BUFFER | TYPE_REFUSES}
 SAMPLE = "tensorflow:range(6, dtype=float32)"
 
 BRIDGES = (

@@ -2,6 +2,7 @@
 
 from fastdl._bridges.lookup import published_table
 from fastdl._convert.convert import ANYWHERE, COPIED, POSITIVE, Bridge
+from fastdl._core.exchange import TYPE_TRUSTED
 
 
 def make(tensor, like):
@@ -14,6 +15,7 @@ def move(x, device):
     return x.to(f"cuda:{device.id}")  # its name for ROCm, too
 
 
+TYPES = {"torch:Tensor": TYPE_TRUSTED}
 SAMPLE = "torch:arange(6, dtype=float32)"
 
 BRIDGES = (

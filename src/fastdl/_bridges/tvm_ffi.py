@@ -1,6 +1,7 @@
 """tvm-ffi."""
 
 from fastdl._convert.convert import ANY, ANYWHERE, COPIED, Bridge
+from fastdl._core.exchange import TYPE_EXPORT_DOES_NOT_SYNC
 
 
 def importer():
@@ -9,6 +10,7 @@ def importer():
     return tvm_ffi.from_dlpack
 
 
+TYPES = {"tvm_ffi:Tensor": TYPE_EXPORT_DOES_NOT_SYNC}
 SAMPLE = "tvm_ffi:from_dlpack(fastdl.asarray(numpy.arange(6, dtype='float32')))"
 
 BRIDGES = (

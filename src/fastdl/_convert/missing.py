@@ -31,7 +31,7 @@ def check(x) -> bool:
     """BufferError if values of `x` are missing; False if that is unknown."""
     found = count(x)
     if found:
-        raise _refusal(x, found)
+        raise values_missing(x, found)
     return found == 0
 
 
@@ -42,10 +42,11 @@ def reason(error: Exception, x) -> Exception:
         found = count(x) if hasattr(type(x), "__arrow_c_array__") else 0
     except Exception:
         return error
-    return _refusal(x, found) if found else error
+    return values_missing(x, found) if found else error
 
 
-def _refusal(x, found: int) -> BufferError:
+def values_missing(x, found: int) -> BufferError:
+    """Why an object is refused of which so many values are missing."""
     return refusal(
         BufferError,
         f"{type_name(x)!r} has missing values ({found} in all), which a tensor cannot express: "

@@ -79,8 +79,7 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
 void fdl_note_immutable(PyObject *tensor, uint32_t facts)
 {
     const fdl_description *description = fdl_description_in(tensor);
-    if (facts & FASTDL_TYPE_IMMUTABLE &&
-        description->managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY &&
+    if (facts & FDL_TYPE_IMMUTABLE && description->managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY &&
         fdl_count_get(&description->block->refs) == 1)
         description->block->immutable = 1;
 }
@@ -231,7 +230,7 @@ static PyObject *import_borrowed(PyObject *object, const fastdl_record *record)
         return PyErr_NoMemory();
     fdl_description_fill(description, &view.dl, 0);
     fdl_own_exporter(description->block, Py_NewRef(object));
-    if (record->facts & FASTDL_TYPE_ASK_VALUES &&
+    if (record->facts & FASTDL_TYPE_ASK_BITS &&
         fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0) {
         fdl_description_release(description, 1);
         return NULL;
@@ -247,7 +246,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     int ours, failed;
     if (record->borrow == fdl_tensor_borrow)
         return share(object);
-    if (record->facts & FASTDL_TYPE_TRUSTED && record->lend != NULL) {
+    if (record->facts & FDL_TYPE_TRUSTED && record->lend != NULL) {
         tensor = import_borrowed(object, record);
         if (tensor != NULL || PyErr_Occurred())
             return tensor;
@@ -273,7 +272,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
          fdl_imported_by_table(description,
                                record->facts & FASTDL_TYPE_NO_STREAM ? NULL : record->api, ours,
                                order) < 0) ||
-        (record->facts & FASTDL_TYPE_ASK_VALUES &&
+        (record->facts & FASTDL_TYPE_ASK_BITS &&
          fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0))
         Py_CLEAR(tensor);
     return tensor;
@@ -319,18 +318,28 @@ static int is_of_integers(PyObject *tensor)
     return code == kDLInt || code == kDLUInt;
 }
 
+static PyObject *refuse_call; /* lookup.refuse */
+
+void fdl_refuse_by(PyObject *function)
+{
+    refuse_call = Py_NewRef(function);
+}
+
 PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts)
 {
-    PyObject *tensor = facts & FASTDL_TYPE_BUFFER ? fdl_try_buffer(object, flags_of(facts))
-                       : facts & FASTDL_TYPE_EXPORT_DOES_NOT_SYNC
-                           ? try_without_device(object, facts)
-                           : NULL;
+    PyObject *refused, *tensor = facts & FDL_TYPE_BUFFER ? fdl_try_buffer(object, flags_of(facts))
+                                 : facts & FDL_TYPE_EXPORT_DOES_NOT_SYNC
+                                     ? try_without_device(object, facts)
+                                     : NULL;
     if (tensor == NULL)
         return NULL;
     fdl_note_immutable(tensor, facts);
-    if (facts & FASTDL_TYPE_ASK_DTYPE && is_of_integers(tensor) &&
-        fastdl_check_memory_(object, facts) < 0)
-        Py_CLEAR(tensor);
+    if (facts & FDL_TYPE_REFUSES && is_of_integers(tensor)) { /* which may stand for others */
+        refused = PyObject_CallOneArg(refuse_call, object);
+        if (refused == NULL)
+            Py_CLEAR(tensor);
+        Py_XDECREF(refused);
+    }
     return tensor;
 }
 

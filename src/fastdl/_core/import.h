@@ -59,6 +59,9 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
  * exception if there is no such path, or if it does not apply to this object. */
 PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts);
 
+/* Sets the function that refuses objects of a type with FDL_TYPE_REFUSES. */
+void fdl_refuse_by(PyObject *function);
+
 /* fastdl.from_dlpack: a builtin function that handles the plain call on a known type with a table,
  * and the calls that pass only a stream, or only device="cpu". Any other call goes to `complete`
  * with the same arguments; an object that its native table refused, or whose type has only

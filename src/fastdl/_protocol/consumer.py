@@ -241,7 +241,7 @@ def acquire_from_producer(x, plan):
             driver.ready_on_other_device(tensor, where.id, ready_on)
     if is_copy and not tensor.is_copied:
         confirm_copy(x, plan, tensor, passed)
-    if facts & exchange.TYPE_ASK_VALUES:
+    if facts & exchange.TYPE_ASK_BITS:
         core.check_values(x, tensor, facts)
     if facts & exchange.TYPE_KEEP:
         core.keep_alive(tensor, x)
