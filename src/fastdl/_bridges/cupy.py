@@ -24,6 +24,7 @@ def empty(shape, dtype, device):
         return cupy.empty(shape, numpy.dtype(dtype))
 
 
+RELEASE = "cupy-cuda12x==14.2.0"
 SAMPLE = "cupy:arange(6, dtype='float32')"
 
 BRIDGES = (

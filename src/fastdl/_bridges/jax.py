@@ -32,6 +32,7 @@ TYPES = {
     "jaxlib:ArrayImpl": TYPE_IMMUTABLE | TYPE_STREAM_NONE_SYNCS | TYPE_BUFFER,
     "jax:Array": TYPE_IMMUTABLE | TYPE_STREAM_NONE_SYNCS,
 }
+RELEASE = "jax==0.10.2"
 SAMPLE = "jax.numpy:arange(6, dtype='float32')"
 
 BRIDGES = (
@@ -49,3 +50,12 @@ BRIDGES = (
         before={"0.8": {"strides": COMPACT}},  # it reads transposed arrays wrongly
     ),
 )
+
+DEFECTS = {
+    "copy=True does not copy": "`convert(x, jax.Array, copy=True)` makes the copy itself.",
+    "Read-only arrays of other libraries are refused": "JAX never writes to its arrays, so it "
+    "could accept them. `convert` shares the memory of arrays whose library never writes to "
+    "it, and copies other read-only data.",
+    "A capsule without a deleter is an error": "DLPack allows a NULL deleter, if nothing has "
+    "to be freed. fastdl accepts such capsules; its own always have a deleter.",
+}

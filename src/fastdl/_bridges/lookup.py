@@ -4,6 +4,10 @@ Adding a library is a file in this folder and a row in LIBRARIES. The file has B
 type that convert makes, and SAMPLE, the array that the command line examines: float32 0 to 5 on the
 host, as MODULE:EXPRESSION (see _cli/expression.py). What else it may have:
 
+- RELEASE: the distribution and the release for which all this holds; the tests install it, by
+  itself if ALONE.
+- DEFECTS: what happens, as a sentence without a full stop -> what fastdl does, or cannot do; FIXED:
+  the first version without it, of those that a release has fixed.
 - TYPES: what is peculiar about the library as a producer. "package:qualified name" of a class,
   which applies to subclasses too -> TYPE_* of _core/exchange.pyx.
 - refuse(x): raises BufferError for an object of a type with TYPE_REFUSES that its library would

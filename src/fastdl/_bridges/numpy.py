@@ -117,6 +117,7 @@ def _copies(tensor):
 
 
 TYPES = {"numpy:ndarray": 0}  # to which the table applies
+RELEASE = "numpy==2.4.6"
 SAMPLE = "numpy:arange(6, dtype='float32')"
 
 BRIDGES = (
@@ -130,3 +131,8 @@ BRIDGES = (
         copies=_copies,
     ),
 )
+
+DEFECTS = {
+    "Shared memory is unmapped under an array": "`fastdl.asarray(memory.buf)` locks the "
+    "buffer: `close()` raises an error while the tensor is alive.",
+}

@@ -37,6 +37,7 @@ TYPES = {
     "pyarrow:Array": TYPE_EXPORT_DOES_NOT_SYNC,
     "pyarrow:Tensor": TYPE_EXPORT_DOES_NOT_SYNC,
 }
+RELEASE = "pyarrow==26.0.1"
 SAMPLE = "pyarrow:array(range(6), float32())"
 
 BRIDGES = (
@@ -60,3 +61,12 @@ BRIDGES = (
         since="26",
     ),
 )
+
+DEFECTS = {
+    "Booleans in a Tensor become uint8": "PyArrow loses the type when it makes the Tensor, "
+    "before fastdl can see it.",
+    "Array.from_dlpack refuses the older capsules, and so all arrays of JAX": "`convert(x, "
+    "pa.Array)` shares the memory of JAX.",
+    "Array.from_dlpack passes max_version to producers that do not know it": "`convert(x, "
+    "pa.Array)` asks again without it.",
+}

@@ -42,6 +42,7 @@ def refuse(x):
 
 
 TYPES = {"tensorflow:EagerTensor": TYPE_IMMUTABLE | TYPE_BUFFER | TYPE_REFUSES}
+RELEASE = "tensorflow-cpu==2.21.0"
 SAMPLE = "tensorflow:range(6, dtype=float32)"
 
 BRIDGES = (
@@ -61,3 +62,17 @@ BRIDGES = (
         ),
     ),
 )
+
+DEFECTS = {
+    "A tensor of strings or of handles ends the process": "These have no DLPack type. fastdl "
+    "checks the dtype before it requests a capsule.",
+    "Immutable tensors are exported as writable": "A consumer of such a capsule may write to "
+    "it. fastdl knows the type, and marks its tensors as read-only.",
+    "A capsule that is refused for its device is freed twice": "`convert` refuses data on a "
+    "GPU that TensorFlow does not have. `convert(x, tf.Tensor, device='cpu')` makes a copy on "
+    "the host.",
+    "A request for the host is a RuntimeError": "`from_dlpack(x, device='cpu')` works: fastdl "
+    "passes no `dl_device` for data that is on the host.",
+    "Lanes are ignored, so half of the values are read": "`convert` refuses elements of "
+    "several lanes: TensorFlow has none.",
+}

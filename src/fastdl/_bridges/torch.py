@@ -16,6 +16,7 @@ def move(x, device):
 
 
 TYPES = {"torch:Tensor": TYPE_TRUSTED}
+RELEASE = "torch==2.13.0"
 SAMPLE = "torch:arange(6, dtype=float32)"
 
 BRIDGES = (
@@ -37,3 +38,17 @@ BRIDGES = (
         ),
     ),
 )
+
+DEFECTS = {
+    "Negative strides end the process": "`convert` copies such data.",
+    "Read-only data becomes writable": "PyTorch has no read-only tensors, and gives no "
+    "warning. `convert` copies such data.",
+    "Negated views export other values": "`from_dlpack` and `convert` refuse such a view and "
+    "name `resolve_neg()`.",
+    "asarray reads any buffer as float32": "`convert(x, torch.Tensor)` preserves the element "
+    "type and the shape of a buffer.",
+    "A capsule that is refused for its size is freed twice": "`from_dlpack` and `convert` "
+    "refuse such a tensor, and free it once.",
+    "A request for a device that PyTorch lacks is a NotImplementedError": "`from_dlpack(x, "
+    "device=...)` raises a `BufferError`.",
+}

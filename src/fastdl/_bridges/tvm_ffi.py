@@ -11,6 +11,7 @@ def importer():
 
 
 TYPES = {"tvm_ffi:Tensor": TYPE_EXPORT_DOES_NOT_SYNC}
+RELEASE = "apache-tvm-ffi==0.1.15.post2"
 SAMPLE = "tvm_ffi:from_dlpack(fastdl.asarray(numpy.arange(6, dtype='float32')))"
 
 BRIDGES = (
@@ -25,3 +26,10 @@ BRIDGES = (
         since="0.1.3",
     ),
 )
+
+DEFECTS = {
+    "A request for an old version is an AttributeError": "fastdl asks for version (1, 3).",
+    "copy=True does not copy": "fastdl makes copies on the host itself.",
+    "A table of an unknown major version is called": "Another major version may have other "
+    "functions. fastdl calls `__dlpack__` instead.",
+}
