@@ -37,6 +37,14 @@ def run_cases(*files: str, peer: str = "", **environment: str) -> None:
     assert child.returncode == 0, describe(child)
 
 
+def particular(library: str) -> list[str]:
+    """Files of cases/ with what is particular to a library: its name and one word. The long
+    torch_compile.py is run by itself."""
+    paths = [path for path in sorted(CASES.glob("*.py")) if path.stem != "torch_compile"]
+    name = library.replace(".", "_")
+    return [path.name for path in paths if path.stem.rpartition("_")[0] == name]
+
+
 def signal_name(number: int) -> str:
     """SIGSEGV, say; some signals have only a number."""
     try:
