@@ -23,6 +23,10 @@ from collections import namedtuple
 from fastdl._core import exchange
 from fastdl._core.foreign import module_of, package_of
 
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
+if TYPE_CHECKING:
+    from types import ModuleType
+
 #: An exchange table that fastdl made for a type without one. table: a capsule
 #: "dlpack_exchange_api"; type: the type it is for, since others may look alike; borrow: a capsule
 #: "fastdl_borrower" (see fastdl.h).
@@ -75,25 +79,21 @@ def load(package: str):
     return import_module(f"fastdl._bridges.{name}")
 
 
-def stated(cls: type) -> "tuple[type, int, Table | None]":
+def stated(cls: type) -> "tuple[type, int, ModuleType | None]":
     """What the file on its library states of a class or of its nearest base: that base, its facts,
-    and the exchange table that fastdl has for it. (cls, 0, None) if no file names any."""
+    and the file. (cls, 0, None) if no file names any."""
     for base in mro(cls):
         file = load(package_of(own_names(base)[0]))
         for row, facts in getattr(file, "TYPES", {}).items():
             if is_row(row, base):
-                table = getattr(file, "table", None)
-                return base, facts, None if table is None else Table(*table())
+                return base, facts, file
     return cls, 0, None
 
 
-def refuse(x) -> None:
-    """BufferError for an object that its library would export wrongly."""
-    for base in mro(type(x)):
-        refusal = getattr(load(package_of(own_names(base)[0])), "refuse", None)
-        if refusal is not None:
-            refusal(x)
-            break
+def table_of(file: "ModuleType | None") -> "Table | None":
+    """The exchange table that fastdl has for the type of a file."""
+    table = getattr(file, "table", None)
+    return None if table is None else Table(*table())
 
 
 def mro(cls: type) -> tuple[type, ...]:

@@ -16,17 +16,18 @@ from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
 from fastdl._core.native cimport (
     DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync, DLTensor,
-    FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
-    fastdl_check_values_, fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
-    fastdl_fill_record_, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
-    fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_raise_no_tensor,
-    fastdl_record, fastdl_refused_keyword, fastdl_request_capsule_, FASTDL_RUNTIME, fastdl_runtime,
+    FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_, fastdl_check_values_,
+    fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, fastdl_fill_record_,
+    fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type, fastdl_keyword_fact,
+    fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_raise_no_tensor, fastdl_record,
+    fastdl_refused_keyword, fastdl_request_capsule_, FASTDL_RUNTIME, fastdl_runtime,
     FASTDL_TYPE_ASK_BITS, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
     FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_READ_ONLY,
     FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire, fdl_copy_compact, fdl_keep_also,
-    fdl_means_host, fdl_order, fdl_refuse_by, fdl_special, FDL_TAG_OFFSET, fdl_tensor_borrow,
-    fdl_try_fast_path, FDL_TYPE_BUFFER, FDL_TYPE_EXPORT_DOES_NOT_SYNC, fdl_type_find,
-    FDL_TYPE_IMMUTABLE, FDL_TYPE_REFUSES, FDL_TYPE_STREAM_NONE_SYNCS, FDL_TYPE_TRUSTED, fdl_types,
+    fdl_means_host, fdl_order, fdl_refusal, fdl_refuse_object, fdl_special, FDL_TAG_OFFSET,
+    fdl_tensor_borrow, fdl_try_fast_path, FDL_TYPE_BUFFER, FDL_TYPE_EXPORT_DOES_NOT_SYNC,
+    fdl_type_find, FDL_TYPE_IMMUTABLE, FDL_TYPE_REFUSES, FDL_TYPE_STREAM_NONE_SYNCS,
+    FDL_TYPE_TRUSTED, fdl_types,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.errors import name_of, type_name
@@ -48,7 +49,6 @@ def install(module):
     """Called once, on import."""
     global policy
     policy = module
-    fdl_refuse_by(<PyObject *>policy.lookup.refuse)
     for_c.wrap = <int (*)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept>(
         PyCapsule_GetPointer(policy.convert.WRAPPER, "fastdl_wrapper"))
     for_c.empty = <emptier>PyCapsule_GetPointer(policy.convert.ALLOCATOR, "fastdl_allocator")
@@ -108,15 +108,18 @@ cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
 cdef object add_facts(cls, fastdl_record *record):
     """Adds what the file on its library states of a class. Returns the table of the file."""
     cdef uint32_t facts
-    base, facts, table = policy.lookup.stated(cls)
+    base, facts, file = policy.lookup.stated(cls)
     if base is not cls:  # a subclass may behave differently
         facts &= ~<uint32_t>FDL_TYPE_BUFFER
         if facts & FDL_TYPE_TRUSTED and record_of(base).api is not record.api:
             facts &= ~<uint32_t>FDL_TYPE_TRUSTED
     if facts & FDL_TYPE_TRUSTED and record.facts & FASTDL_TYPE_NATIVE:
         facts |= FASTDL_TYPE_CHECKED
+    if facts & FDL_TYPE_REFUSES:
+        refuse = file.refuse
+        facts |= fdl_refusal(<PyObject *>refuse)
     record.facts |= facts
-    return table
+    return policy.lookup.table_of(file)
 
 
 cdef int fill_record(PyTypeObject *type, fastdl_record *record) except -1:
@@ -178,8 +181,7 @@ def producer(x):
     method = special(x, "__dlpack__")
     if method is not None:
         facts = record_of(type(x)).facts
-        if facts & FDL_TYPE_REFUSES:
-            policy.lookup.refuse(x)
+        fdl_refuse_object(<PyObject *>x, facts)
         fastdl_check_memory_(<PyObject *>x, facts)
     return method
 
@@ -256,8 +258,7 @@ cdef Tensor acquire_host_data(object x, const fastdl_record *record, int32_t *de
     cdef uint32_t facts = record.facts
     cdef Tensor tensor
     cdef PyObject *found
-    if facts & FDL_TYPE_REFUSES:
-        policy.lookup.refuse(x)
+    fdl_refuse_object(<PyObject *>x, facts)
     if fastdl_request_capsule_(<PyObject *>x, record, True, device, &found) == 0:
         return None
     capsule = <object>found

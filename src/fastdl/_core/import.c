@@ -318,28 +318,42 @@ static int is_of_integers(PyObject *tensor)
     return code == kDLInt || code == kDLUInt;
 }
 
-static PyObject *refuse_call; /* lookup.refuse */
+/* The functions of the files on libraries that refuse objects, from 1 on. */
+static fdl_pointer refusals[1 << (32 - FDL_REFUSAL_SHIFT)];
 
-void fdl_refuse_by(PyObject *function)
+uint32_t fdl_refusal(PyObject *function)
 {
-    refuse_call = Py_NewRef(function);
+    for (uint32_t i = 1; i < sizeof(refusals) / sizeof(*refusals); i++) {
+        if (fdl_pointer_get(&refusals[i]) == NULL && fdl_pointer_set(&refusals[i], function))
+            Py_INCREF(function);
+        if (fdl_pointer_get(&refusals[i]) == function)
+            return i << FDL_REFUSAL_SHIFT;
+    }
+    PyErr_SetString(PyExc_SystemError, "too many libraries refuse objects");
+    return 0;
+}
+
+int fdl_refuse_object(PyObject *object, uint32_t facts)
+{
+    const uint32_t number = facts >> FDL_REFUSAL_SHIFT;
+    PyObject *result = number == 0
+                           ? Py_NewRef(Py_None)
+                           : PyObject_CallOneArg(fdl_pointer_get(&refusals[number]), object);
+    Py_XDECREF(result);
+    return result == NULL ? -1 : 0;
 }
 
 PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts)
 {
-    PyObject *refused, *tensor = facts & FDL_TYPE_BUFFER ? fdl_try_buffer(object, flags_of(facts))
-                                 : facts & FDL_TYPE_EXPORT_DOES_NOT_SYNC
-                                     ? try_without_device(object, facts)
-                                     : NULL;
+    PyObject *tensor = facts & FDL_TYPE_BUFFER ? fdl_try_buffer(object, flags_of(facts))
+                       : facts & FDL_TYPE_EXPORT_DOES_NOT_SYNC ? try_without_device(object, facts)
+                                                               : NULL;
     if (tensor == NULL)
         return NULL;
     fdl_note_immutable(tensor, facts);
-    if (facts & FDL_TYPE_REFUSES && is_of_integers(tensor)) { /* which may stand for others */
-        refused = PyObject_CallOneArg(refuse_call, object);
-        if (refused == NULL)
-            Py_CLEAR(tensor);
-        Py_XDECREF(refused);
-    }
+    /* Integers may stand for something else. */
+    if (facts & FDL_TYPE_REFUSES && is_of_integers(tensor) && fdl_refuse_object(object, facts) < 0)
+        Py_CLEAR(tensor);
     return tensor;
 }
 

@@ -35,6 +35,7 @@ enum {
     FDL_TYPE_STREAM_NONE_SYNCS = 1 << 20, /* passes stream=-1 to its driver; synchronises on None */
     FDL_TYPE_REFUSES = 1 << 21 /* the file has a function that refuses some before they export */
 };
+#define FDL_REFUSAL_SHIFT 28 /* of the number of that function in the facts */
 
 /* The offset of the version tag in a type. */
 #define FDL_TAG_OFFSET offsetof(PyTypeObject, tp_version_tag)

@@ -272,7 +272,8 @@ cdef extern from "_core/import.h":
     void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed) noexcept
     tuple fdl_int_tuple(const int64_t *values, Py_ssize_t n)
     object fdl_acquire(PyObject *object, const fastdl_record *record, int order)
-    void fdl_refuse_by(PyObject *function) noexcept
+    uint32_t fdl_refusal(PyObject *function) except? 0
+    int fdl_refuse_object(PyObject *object, uint32_t facts) except -1
     PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts) except? NULL
     object fdl_make_from_dlpack(
         bytes doc, object complete, object over_protocol, object finish)
