@@ -11,11 +11,14 @@ PEER_VARIABLE = "FASTDL_TEST_PEER"
 TIMEOUT = 600  # seconds; the slowest peer takes 20
 
 
-def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+def run_python(
+    *arguments: str, folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess:
     """A fresh interpreter with this one's search path; output is captured as text."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return subprocess.run(
         [sys.executable, *arguments],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", **environment},
         capture_output=True,
         text=True,
