@@ -16,7 +16,7 @@ from fastdl._convert import refusals as refusals
 from fastdl._convert import targets as targets
 from fastdl._convert import token as token
 from fastdl._convert import values as values
-from fastdl._core import dtype, exchange, tensor
+from fastdl._core import exchange, foreign, tensor
 from fastdl._protocol import array_interface as array_interface
 from fastdl._protocol import consumer as consumer
 from fastdl._protocol import cuda_array as cuda_array
@@ -27,5 +27,5 @@ from fastdl._protocol import streams as streams
 
 def connect() -> None:
     """Called once, on import."""
-    for layer in (dtype, tensor, exchange, convert):
+    for layer in (foreign, tensor, exchange, convert):
         layer.install(sys.modules[__name__])

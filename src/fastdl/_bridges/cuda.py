@@ -10,6 +10,7 @@ def make(tensor, like):
     return StridedMemoryView.from_dlpack(tensor, stream_ptr=-1 if tensor.device.is_host else 1)
 
 
+DEVICE_OF = {"Device": lambda x: ("cuda", x.device_id)}
 RELEASE = "cuda-core==1.2.2"
 
 BRIDGES = (

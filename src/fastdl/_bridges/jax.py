@@ -28,6 +28,16 @@ def in_full_width():
     return namespace.enable_x64(True)
 
 
+def device_name(x):
+    if x.platform == "cpu":  # several of them are one host
+        return "cpu", 0
+    for name in ("cuda", "rocm"):
+        if name in x.client.platform_version:
+            return name, x.local_hardware_id
+    raise ValueError(f"expected a device that DLPack has, got JAX's {x}")
+
+
+DEVICE_OF = {"Device": device_name}
 TYPES = {
     "jaxlib:ArrayImpl": TYPE_IMMUTABLE | TYPE_STREAM_NONE_SYNCS | TYPE_BUFFER,
     "jax:Array": TYPE_IMMUTABLE | TYPE_STREAM_NONE_SYNCS,

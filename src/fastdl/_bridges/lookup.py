@@ -13,11 +13,14 @@ host, as MODULE:EXPRESSION (see _cli/expression.py). What else it may have:
 - refuse(x): raises BufferError for an object of a type with TYPE_REFUSES that its library would
   export wrongly, or end the process.
 - table(): the exchange table, if fastdl makes one because the library publishes none.
+- DTYPE_OF, DEVICE_OF: the name of a class of dtypes or devices -> what reads one, for
+  dtype_name and device_name of _core/foreign.py.
 
 What safety needs without the package is in include/fastdl/impl/libraries.c. Everything else is
 protocol.
 """
 
+import sys
 from collections import namedtuple
 
 from fastdl._core import exchange
@@ -123,13 +126,9 @@ def bridge_of_class(cls: type):
     for base in mro(cls):
         package = package_of(module_of(base))
         for bridge in load(package).BRIDGES if package in LIBRARIES else ():
-            if is_named(bridge, base):
+            if any(is_row(row, base) for row in bridge.classes):
                 return bridge
     return None
-
-
-def is_named(bridge, cls: type) -> bool:
-    return any(is_row(row, cls) for row in bridge.classes)
 
 
 def is_of_library(bridge, cls: type) -> bool:
@@ -158,8 +157,6 @@ def bridge_of_name(name: str):
 
 def published_table(module: str, name: str):
     """The exchange table that the class `name` of a loaded module publishes, or None."""
-    import sys
-
     cls = getattr(sys.modules.get(module), name, None)
     if isinstance(cls, type) and exchange.facts_of(cls) & exchange.TYPE_NATIVE:
         return exchange.exchange_api(cls)

@@ -22,6 +22,7 @@ def importer():
     return make
 
 
+DTYPE_OF = {"Dtype": lambda x: (str(x).rpartition(".")[2], 1)}
 TYPES = {"mlx:array": TYPE_IMMUTABLE | TYPE_EXPORT_DOES_NOT_SYNC}
 RELEASE = "mlx[cpu]==0.32.4"
 SAMPLE = "mlx.core:arange(6, dtype=float32)"

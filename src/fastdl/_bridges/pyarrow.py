@@ -1,7 +1,7 @@
 """PyArrow: Array, which has one dimension, and Tensor."""
 
 from fastdl._convert.convert import COMPACT, POSITIVE, Bridge
-from fastdl._convert.missing import values_missing
+from fastdl._core.errors import values_missing
 from fastdl._core.exchange import TYPE_EXPORT_DOES_NOT_SYNC, TYPE_READ_ONLY, TYPE_REFUSES
 
 NUMBERS = (

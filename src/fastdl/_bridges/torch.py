@@ -1,5 +1,7 @@
 """PyTorch."""
 
+import sys
+
 from fastdl._bridges.lookup import published_table
 from fastdl._convert.convert import ANYWHERE, COPIED, POSITIVE, Bridge
 from fastdl._core.exchange import TYPE_TRUSTED
@@ -15,6 +17,33 @@ def move(x, device):
     return x.to(f"cuda:{device.id}")  # its name for ROCm, too
 
 
+def dtype_name(x):
+    name = str(x).removeprefix("torch.")
+    return ("float4_e2m1fn", 2) if name == "float4_e2m1fn_x2" else (name, 1)
+
+
+KINDS = {
+    "cpu": "cpu",
+    "cuda": "cuda",
+    "hip": "rocm",
+    "xpu": "oneapi",
+    "mps": "metal",
+    "maia": "maia",
+    "privateuseone": "ext_dev",
+}
+
+
+def device_name(x):
+    kind = x.type
+    if kind == "cuda" and sys.modules["torch"].version.hip:
+        kind = "hip"
+    if kind not in KINDS:
+        raise ValueError(f"expected a device that DLPack has, got torch's {kind!r}")
+    return KINDS[kind], x.index or 0
+
+
+DTYPE_OF = {"dtype": dtype_name}
+DEVICE_OF = {"device": device_name}
 TYPES = {"torch:Tensor": TYPE_TRUSTED}
 RELEASE = "torch==2.13.0"
 SAMPLE = "torch:arange(6, dtype=float32)"

@@ -10,6 +10,7 @@ def importer():
     return tvm_ffi.from_dlpack
 
 
+DEVICE_OF = {"Device": lambda x: (int(x.dlpack_device_type()), x.index)}
 TYPES = {"tvm_ffi:Tensor": TYPE_EXPORT_DOES_NOT_SYNC}
 RELEASE = "apache-tvm-ffi==0.1.15.post2"
 SAMPLE = "tvm_ffi:from_dlpack(fastdl.asarray(numpy.arange(6, dtype='float32')))"

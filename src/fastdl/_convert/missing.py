@@ -9,7 +9,7 @@ import sys
 from functools import partial
 
 from fastdl._core import tensor as core
-from fastdl._core.errors import refusal, type_name
+from fastdl._core.errors import values_missing
 from fastdl._core.foreign import module_of, package_of
 
 #: By package: the attribute or method that returns what the object holds or describes.
@@ -43,15 +43,6 @@ def reason(error: Exception, x) -> Exception:
     except Exception:
         return error
     return values_missing(x, found) if found else error
-
-
-def values_missing(x, found: int) -> BufferError:
-    """Why an object is refused of which so many values are missing."""
-    return refusal(
-        BufferError,
-        f"{type_name(x)!r} has missing values ({found} in all), which a tensor cannot express: "
-        f"fill or drop them first",
-    )
 
 
 def count(x) -> "int | None":
