@@ -21,8 +21,6 @@ from fastdl._bridges import lookup
 from fastdl._bridges.drjit import CLASSES
 
 from .arrays import (
-    FLOATS,
-    INTEGERS,
     numpy_dtype,
     numpy_lists,
     numpy_make,
@@ -121,6 +119,11 @@ def of(convert: Callable[[Any], Any]) -> Callable[[list, str], Any]:
     return lambda values, dtype: convert(numpy_make(values, dtype))
 
 
+def holding(convert: Callable[[Any], Any]) -> dict[str, Callable]:
+    """Fields of a row whose library makes its arrays of all that it holds by one function."""
+    return {"make": of(convert), "take": convert, "wrap": convert}
+
+
 # What the suite's adapter of a library calls it.
 NAMES = MappingProxyType({"take": "from_dlpack", "pointer": "address"})
 VIEWS = MappingProxyType({"strided": "gaps", "offset": "inner"})
@@ -155,7 +158,6 @@ dask = Library("dask.array")
 dpnp = Library("dpnp")
 jnp = Library("jax.numpy")
 mpl = Library("matplotlib")
-mx = Library("mlx.core")
 mxnet = Library("mxnet")
 ort = Library("onnxruntime")
 ov = Library("openvino")
@@ -189,12 +191,6 @@ def torch_hide_table():
     for name in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):
         if name in vars(torch.Tensor):
             delattr(torch.Tensor, name)
-
-
-def mlx_make(values, dtype):
-    array = mx.array(values, dtype=getattr(mx, "bool_" if dtype == "bool" else dtype))
-    mx.eval(array)
-    return array
 
 
 def onnxruntime_of(array):
@@ -280,18 +276,6 @@ def matplotlib_take(tensor):
         plt.close(figure)
 
 
-FORMATS = MappingProxyType(
-    {**dict(zip((*INTEGERS, *FLOATS), "bhiqBHIQefd", strict=True)), "bool": "?"}
-)
-
-
-def buffer_make(values, dtype):
-    """A memoryview of a bytearray."""
-    array = numpy_make(values, dtype)
-    room = memoryview(bytearray(array.tobytes()))
-    return room.cast(FORMATS[dtype], array.shape)
-
-
 # ---- the table ------------------------------------------------------------------------------
 
 PEERS = (
@@ -329,8 +313,7 @@ PEERS = (
     known(
         "mlx",
         module="mlx.core",
-        **suite("mlx", "take", "pointer", "views"),
-        make=mlx_make,
+        **suite("mlx", "make", "take", "pointer", "views"),
         capsules=BOTH,
         where="on the CPU",  # on Metal it may share: see _bridges/mlx.py
     ),
@@ -450,9 +433,7 @@ MORE = (
         title="cuda.core `StridedMemoryView`",
         module="cuda.core.utils",
         **suite("cuda_core", "values", "pointer"),
-        make=of(lambda x: views.StridedMemoryView.from_any_interface(x, stream_ptr=-1)),
-        take=lambda x: views.StridedMemoryView.from_any_interface(x, stream_ptr=-1),
-        wrap=lambda x: views.StridedMemoryView.from_any_interface(x, stream_ptr=-1),
+        **holding(lambda x: views.StridedMemoryView.from_any_interface(x, stream_ptr=-1)),
         is_readonly=lambda x: x.readonly,
     ),
     known(
@@ -507,10 +488,8 @@ MORE = (
         name="xarray",
         title="xarray `DataArray`",
         module="xarray",
-        make=of(lambda x: xr.DataArray(x)),
-        take=lambda x: xr.DataArray(x),
+        **holding(lambda x: xr.DataArray(x)),
         give=fastdl.asarray,
-        wrap=lambda x: xr.DataArray(x),
         values=lambda x: x.values.tolist(),
         pointer=lambda x: numpy_pointer(x.values),
     ),
@@ -519,10 +498,8 @@ MORE = (
         title="dask `Array`",
         module="dask.array",
         distribution="dask",
-        make=of(lambda x: dask.from_array(x)),
-        take=lambda x: dask.from_array(x),
+        **holding(lambda x: dask.from_array(x)),
         give=fastdl.asarray,
-        wrap=lambda x: dask.from_array(x),
         values=lambda x: x.compute(scheduler="synchronous").tolist(),
     ),
     Peer(
@@ -573,7 +550,7 @@ MORE = (
         title="`bytearray`, `memoryview`",
         module="array",
         distribution="-",
-        make=buffer_make,
+        make=of(lambda x: memoryview(bytearray(x)).cast(x.dtype.char, x.shape)),
         take=memoryview,
         give=fastdl.asarray,
         wrap=memoryview,

@@ -16,22 +16,16 @@ from .harness import describe, run_python
 ROOT = Path(__file__).parents[2]
 
 LIBRARY = """
-import numpy as np
+import fastdl
+from tests.support import library
 
 
-class Array:
-    def __init__(self, values):
-        self.values = values
-
-    def __dlpack__(self, **keywords):
-        return self.values.__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        return self.values.__dlpack_device__()
+class Array(library.Array):
+    pass
 
 
 def from_dlpack(x):
-    return Array(np.from_dlpack(x))
+    return Array(fastdl.from_dlpack(x))
 """
 
 BRIDGE = '''
@@ -49,7 +43,7 @@ def make(tensor, like):
 
 TYPES = {"imaginary:Array": TYPE_EXPORT_DOES_NOT_SYNC}
 RELEASE = "imaginary==1.0"
-SAMPLE = "imaginary:Array(numpy.arange(6, dtype='f'))"
+SAMPLE = "imaginary:from_dlpack(numpy.arange(6, dtype='f'))"
 
 BRIDGES = (Bridge("imaginary.Array", title="Imaginary", classes=("imaginary:Array",), make=make),)
 '''
@@ -57,12 +51,9 @@ BRIDGES = (Bridge("imaginary.Array", title="Imaginary", classes=("imaginary:Arra
 SAMPLE = """
     known(
         "imaginary",
-        make=of(lambda x: Library("imaginary").Array(x)),
+        make=of(lambda x: Library("imaginary").from_dlpack(x)),
         take=lambda x: Library("imaginary").from_dlpack(x),
-        values=lambda x: x.values.tolist(),
-        pointer=lambda x: numpy_pointer(x.values),
-        max_ndim=32,
-        elsewhere=(BufferError, ValueError),
+        values=lambda x: x.tensor.tolist(),
     ),
 )
 
