@@ -5,6 +5,7 @@ Arguments after `--` go to the tool: nox -s test -- -k stride.
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from itertools import product
@@ -244,6 +245,17 @@ def peers(session: nox.Session) -> None:
 MATRIX = Path("tests/interop/matrix")
 
 
+def releases(environment: str) -> list[str]:
+    """What an environment of the matrix installs: in main also the libraries of
+    src/fastdl/_bridges, in the release that is known best."""
+    lines = Path(MATRIX, f"requirements/{environment}.txt").read_text().splitlines()
+    if environment == "main":
+        texts = [path.read_text() for path in sorted(Path("src/fastdl/_bridges").glob("*.py"))]
+        together = "\n".join(text for text in texts if "\nALONE = " not in text)
+        lines += re.findall('^RELEASE = "(.+)"$', together, re.MULTILINE)
+    return [line for line in lines if not line.startswith("#")]
+
+
 @nox.session(**WITH_PIP)
 @nox.parametrize("environment", [path.stem for path in sorted(MATRIX.glob("requirements/*.txt"))])
 def matrix(session: nox.Session, environment: str) -> None:
@@ -259,7 +271,7 @@ def matrix(session: nox.Session, environment: str) -> None:
             measure_newest(session)
         return
     # Not compiled to bytecode: most modules of these libraries are never imported.
-    session.install("--no-compile", "-r", f"{MATRIX}/requirements/{environment}.txt")
+    session.install("--no-compile", *releases(environment))
     session.install("--no-deps", SUITE, package())
     session.run("python", "-m", "tests.interop.matrix", environment, *session.posargs)
     session.run("pytest", "tests/interop/test_upstream.py")
@@ -275,7 +287,7 @@ def conformance(session: nox.Session) -> None:
     fourteen libraries, and each of them with each other, for conformance/scoreboard.md."""
     if session.posargs == ["scoreboard"]:
         session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
-        session.install("--no-compile", "-r", f"{MATRIX}/requirements/main.txt")
+        session.install("--no-compile", *releases("main"))
         session.install("--no-deps", SUITE, package())
         folder = session.create_tmp()
         with session.chdir(folder):
@@ -290,8 +302,7 @@ def conformance(session: nox.Session) -> None:
 
 def measure_newest(session: nox.Session) -> None:
     """Upgrades the libraries of the matrix, and measures those that have a newer release."""
-    lines = Path(MATRIX, "requirements/main.txt").read_text().splitlines()
-    names = [line.partition("==")[0] for line in lines if not line.startswith(("#", "torch=="))]
+    names = [line.partition("==")[0] for line in releases("main") if line != "torch==2.13.0"]
     session.install("--no-compile", "--upgrade", "torch==2.13.0", *names)
     session.run("python", "-m", "tests.interop.matrix", "main", "--newest")
 

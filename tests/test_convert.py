@@ -371,7 +371,7 @@ def test_alignment(library, alignment, offset):
 
 @pytest.fixture
 def immutable():
-    """An object of a library whose values never change: the name is in fastdl_peers."""
+    """An object of a library whose values never change: the name is in _bridges/jax.py."""
     cls = type("ArrayImpl", (Producer,), {"__module__": "jaxlib.of_the_tests"})
     return cls(Given(versioned=False, memory=aligned(range(6))))
 

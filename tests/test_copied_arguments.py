@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastdl
-from tests.support.headers import INSTALLED, every_world
+from tests.support.headers import INSTALLED, every_world, installed
 from tests.support.producers import CUDA, OPENCL, Given, Lending, Producer, TorchDtype
 from tests.support.specs import ANY_DEVICE, CONVERT, COPY, IN_PLACE, WRITABLE, C, F, dtype
 
@@ -416,7 +416,7 @@ def test_a_cpu_with_a_number_is_the_cpu(api):
         given.assert_released()
 
 
-@every_world
+@installed
 def test_an_element_type_that_dlpack_lacks_names_the_argument(api):
     def dlpack(self, **keywords):
         raise AssertionError("TensorFlow ends the process there")

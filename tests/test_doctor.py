@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import fastdl
+from fastdl._bridges import lookup
 from fastdl._cli import defects, environment, libraries, options, probe
 from fastdl._cli import report as words
 from fastdl._cli.words import counted
@@ -196,9 +197,9 @@ def test_known_defects():
 
 
 def test_a_mended_defect_is_no_longer_known(monkeypatch):
-    monkeypatch.setattr(defects, "DEFECTS", {"warp": {"It breaks": "Nothing."}})
-    monkeypatch.setattr(defects, "SEEN", {"warp": "1.2.0"})
-    monkeypatch.setattr(defects, "FIXED", {("warp", "It breaks"): "1.3"})
+    facts = {"RELEASE": "warp==1.2.0", "DEFECTS": {"It breaks": "Nothing."}}
+    for name, fact in {**facts, "FIXED": {"It breaks": "1.3"}}.items():
+        monkeypatch.setattr(lookup.load("warp"), name, fact, raising=False)
     assert [len(defects.of("warp", v)) for v in ("1.2.9", "1.3", "1.10.0", "")] == [1, 0, 0, 1]
 
 
@@ -211,7 +212,7 @@ def test_a_version_that_convert_does_not_serve():
 
 def test_defects_are_those_of_libraries_that_are_known():
     known = {library.name for library in libraries.LIBRARIES} | {"mpi4py", "cuda"}
-    assert defects.DEFECTS.keys() <= known
+    assert defects.files().keys() <= known
 
 
 # ---- which libraries ------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Imports that take a quicker way than `__dlpack__` in full: fastdl_peers in fastdl.c says where.
+"""Imports that take a quicker way than `__dlpack__` in full: TYPES in _bridges says which.
 
-The types here have the names that the table goes by. The libraries themselves are in
+The types here have the names that fastdl goes by. The libraries themselves are in
 tests/interop.
 """
 

@@ -15,7 +15,7 @@ from fastdl._convert import refusals as refusals
 from fastdl._convert import targets as targets
 from fastdl._convert import token as token
 from fastdl._convert import values as values
-from fastdl._core import dtype, exchange, tensor
+from fastdl._core import exchange, foreign, tensor
 from fastdl._protocol import consumer as consumer
 from fastdl._protocol import cuda_array as cuda_array
 from fastdl._protocol import placement as placement
@@ -31,7 +31,7 @@ WAYS_UP = (
     ("_core/devices.h", "_devices/exchanges.c", "fdl_device_calls", "imports and exports wait"),
     ("_core/tensor.pxd", "_bridges/_numpy.pyx", "array_maker", "NumPy is loaded at first use"),
     ("_core/tensor.pyx", "_bridges/numpy.py", "array numpy", "NumPy is loaded at first use"),
-    ("_core/dtype.py", "_bridges/numpy.py", "descriptor", "NumPy takes a DType for its own"),
+    ("_core/foreign.py", "_bridges/lookup.py", "load", "a library's file reads its objects"),
     ("_core/tensor.pyx", "_protocol/producer.py", "export", "exports with keywords"),
     ("_core/tensor.pyx", "_protocol/placement.py", "to_device", "copies are made by drivers"),
     ("_core/tensor.pyx", "_protocol/streams.py", "record release", "streams are objects, too"),
@@ -45,7 +45,7 @@ WAYS_UP = (
         "acquire_over_protocol check_delivery from_dlpack place",
         "imports with keywords",
     ),
-    ("_core/exchange.pyx", "_bridges/lookup.py", "find_table", "NumPy publishes no table"),
+    ("_core/exchange.pyx", "_bridges/lookup.py", "stated table_of", "a file states facts"),
     ("_core/exchange.pyx", "_convert/convert.pyx", "ALLOCATOR WRAPPER", "results of C code"),
     ("_convert/convert.pyx", "_convert/complete.py", "complete copy", "calls with keywords"),
     ("_convert/convert.pyx", "_convert/targets.py", "bridge_for unknown_library", "unseen types"),
@@ -60,5 +60,5 @@ WAYS_UP = (
 
 def connect() -> None:
     """Called once, on import."""
-    for layer in (dtype, tensor, exchange, convert):
+    for layer in (foreign, tensor, exchange, convert):
         layer.install(sys.modules[__name__])

@@ -11,11 +11,14 @@ PEER_VARIABLE = "FASTDL_TEST_PEER"
 TIMEOUT = 600  # seconds; the slowest peer takes 20
 
 
-def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+def run_python(
+    *arguments: str, folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess:
     """A fresh interpreter with this one's search path; output is captured as text."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return subprocess.run(
         [sys.executable, *arguments],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", **environment},
         capture_output=True,
         text=True,
@@ -35,6 +38,14 @@ def run_cases(*files: str, peer: str = "", **environment: str) -> None:
         **{PEER_VARIABLE: peer, **environment},
     )
     assert child.returncode == 0, describe(child)
+
+
+def particular(library: str) -> list[str]:
+    """Files of cases/ with what is particular to a library: its name and one word. The long
+    torch_compile.py is run by itself."""
+    paths = [path for path in sorted(CASES.glob("*.py")) if path.stem != "torch_compile"]
+    name = library.replace(".", "_")
+    return [path.name for path in paths if path.stem.rpartition("_")[0] == name]
 
 
 def signal_name(number: int) -> str:

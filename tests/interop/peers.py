@@ -1,23 +1,35 @@
 """The libraries that fastdl is tested against: one table, LIBRARIES.
 
-A row says how to make an array, how to read it, and how to give it a tensor (the functions are in
-arrays.py). The first rows, PEERS, also state how fastdl gets at the arrays of a library, to which
-cases/ holds it. Everything else about all of them is measured by matrix/.
+A row says how to make an array, how to read it, and how to give it a tensor. The first rows, PEERS,
+also state how fastdl gets at the arrays of a library, to which cases/ holds it. Everything else
+about all of them is measured by matrix/.
 """
 
+import importlib
 import importlib.util
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 import pytest
 
-from . import arrays
+import fastdl
+from fastdl._bridges import lookup
+from fastdl._bridges.drjit import CLASSES
+
+from .arrays import (
+    numpy_dtype,
+    numpy_lists,
+    numpy_make,
+    numpy_pointer,
+    set_first,
+)
 from .matrix.cells import COPY, DIES, REFUSED, ZERO_COPY, Cell, load
 
-# ---- the table ------------------------------------------------------------------------------
+# ---- what a row says ------------------------------------------------------------------------
 
 # The max_version of capsules.
 LEGACY = (None,)
@@ -38,8 +50,8 @@ class Peer:
     title: str  # for people
     module: str  # to import
     make: Callable[[list, str], Any] | None  # nested values and the name of a dtype -> array
-    values: Callable[[Any], Any]  # array -> nested values, by the library's own means
     take: Callable[[Any], Any] | None  # fastdl.Tensor, or DLPack producer -> array
+    values: Callable[[Any], Any] = lambda x: x.tolist()  # array -> nested values, by its own means
 
     # Where it runs.
     distribution: str = ""  # that has its version; `module` unless told
@@ -48,9 +60,9 @@ class Peer:
     prepare: Callable[[], None] | None = None  # called once after the import
 
     # For matrix/.
-    give: Callable[[Any], Any] | None = None  # array -> fastdl.Tensor, if not by from_dlpack
+    give: Callable[[Any], Any] = fastdl.from_dlpack  # array -> fastdl.Tensor
     wrap: Callable[[Any], Any] | None = None  # ndarray -> array that shares its memory
-    like: str | Callable[[str], Any] = ""  # what fastdl.convert is told: "module:name", or by dtype
+    like: str | Callable[[str], Any] = ""  # what fastdl.convert is told: a name, or by dtype
     in_grid: bool = True  # paired with the other libraries
 
     # As a producer.
@@ -60,8 +72,7 @@ class Peer:
     unwritten: tuple[str, ...] = ()  # dtypes of which it cannot set one; "scalar": no dimensions
     min_ndim: int = 0
     max_ndim: int = 8
-    # Views by name -> how to take them.
-    views: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    views: Callable[[], Mapping] = dict  # by name: how to take them
     elsewhere: type[Exception] | tuple[type[Exception], ...] = (
         BufferError  # raised when host data is asked for on CUDA
     )
@@ -93,162 +104,267 @@ def missing(what: str) -> NoReturn:
     pytest.skip(f"{what} {NOT_INSTALLED}")
 
 
-NUMPY_VIEWS = {
-    "broadcast": lambda x: arrays.numpy_broadcast(x[:, :1]),
-    "transposed": lambda x: x.T,
-    "gaps": lambda x: x[:, ::2],
-    "reversed": lambda x: x[::-1],
-    "inner": lambda x: x[1:, 1:],
-}
+class Library:
+    """A module that is imported at the first use: the parent process imports none of them."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
+
+
+def of(convert: Callable[[Any], Any]) -> Callable[[list, str], Any]:
+    """Makes arrays of NumPy's."""
+    return lambda values, dtype: convert(numpy_make(values, dtype))
+
+
+def holding(convert: Callable[[Any], Any]) -> dict[str, Callable]:
+    """Fields of a row whose library makes its arrays of all that it holds by one function."""
+    return {"make": of(convert), "take": convert, "wrap": convert}
+
+
+# What the suite's adapter of a library calls it.
+NAMES = MappingProxyType({"take": "from_dlpack", "pointer": "address"})
+VIEWS = MappingProxyType({"strided": "gaps", "offset": "inner"})
+
+
+def known(package: str, **facts: Any) -> Peer:
+    """The row of a library whose bridge knows what it is called, and in which release."""
+    file = lookup.load(package)
+    bridge = file.BRIDGES[0]
+    stated = {"name": package, "title": bridge.title, "module": package, "like": bridge.name}
+    return Peer(**(stated | {"distribution": re.match(r"[\w-]+", file.RELEASE)[0]} | facts))
+
+
+def suite(library: str, *fields: str) -> dict[str, Callable]:
+    """Fields of a row that the suite's adapter of a library has; it is imported when one is
+    called."""
+    adapter = Library(f"dlpack_conformance.adapters.{library}")
+
+    def field(name: str) -> Callable:
+        if name == "views":
+            return lambda: {VIEWS.get(kind, kind): view for kind, view in adapter.views.items()}
+        return lambda *arguments: getattr(adapter, NAMES.get(name, name))(*arguments)
+
+    return {name: field(name) for name in fields}
+
+
+# ---- libraries ------------------------------------------------------------------------------
+
+np = Library("numpy")
+ak = Library("awkward")
+dask = Library("dask.array")
+dpnp = Library("dpnp")
+jnp = Library("jax.numpy")
+mpl = Library("matplotlib")
+mxnet = Library("mxnet")
+ort = Library("onnxruntime")
+ov = Library("openvino")
+pa = Library("pyarrow")
+paddle = Library("paddle")
+pd = Library("pandas")
+image = Library("PIL.Image")
+pl = Library("polars")
+plt = Library("matplotlib.pyplot")
+sklearn = Library("sklearn.utils")
+strict = Library("array_api_strict")
+tf = Library("tensorflow")
+tinygrad = Library("tinygrad")
+torch = Library("torch")
+tvm = Library("tvm.runtime")
+tvm_ffi = Library("tvm_ffi")
+views = Library("cuda.core.utils")
+warp = Library("warp")
+xr = Library("xarray")
+
+
+def torch_values(array):
+    if array.dtype is torch.complex32:
+        return array.to(torch.complex64).tolist()
+    narrow = array.dtype.itemsize < 2 and array.dtype.is_floating_point
+    return (array.float() if narrow else array).tolist()
+
+
+def torch_hide_table():
+    """What a torch before 2.9 has: `__dlpack__` alone."""
+    for name in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):
+        if name in vars(torch.Tensor):
+            delattr(torch.Tensor, name)
+
+
+def onnxruntime_of(array):
+    """A value with memory of its own: one from NumPy borrows (see onnxruntime_values.py)."""
+    value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), array.dtype.type)
+    value.update_inplace(array)
+    return value
+
+
+def onnxruntime_values(value):
+    """As a list. Of float8, 1.32 shows NumPy the bytes, or nothing."""
+    if "float8" in value.data_type():
+        raise TypeError(f"{value.data_type()} has no values in NumPy")
+    return value.numpy().tolist()
+
+
+def drjit_type(dtype):
+    if dtype not in CLASSES:
+        raise TypeError(f"DrJit has no tensors of {dtype}")
+    return getattr(importlib.import_module("drjit.llvm"), CLASSES[dtype])
+
+
+def drjit_make(values, dtype):
+    array = numpy_make(values, dtype)
+    return drjit_type(dtype)(array.ravel().tolist(), shape=array.shape)
+
+
+def drjit_take(producer):
+    # It imports by its constructors, whose element type must fit. Capsules are float32 here.
+    dtype = producer.dtype.name if hasattr(producer, "dtype") else "float32"
+    return drjit_type(dtype)(producer)
+
+
+def paddle_make(values, dtype):
+    if dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        return paddle.to_tensor(numpy_make(values, "float32")).astype(dtype)
+    return paddle.to_tensor(numpy_make(values, dtype))
+
+
+def paddle_values(array):
+    if array.dtype.name in ("BFLOAT16", "FLOAT8_E4M3FN", "FLOAT8_E5M2"):
+        return array.astype("float32").tolist()
+    return array.numpy().tolist()
+
+
+def tinygrad_make(values, dtype):
+    return tinygrad.Tensor(values, dtype=getattr(tinygrad.dtypes, dtype)).realize()
+
+
+def tinygrad_values(array):
+    """Read as bits where NumPy has no such type: a cast needs a compiler that has it."""
+    if array.dtype is tinygrad.dtypes.bfloat16:
+        bits = array.bitcast(tinygrad.dtypes.uint16).numpy()
+        return numpy_lists(bits.view(numpy_dtype("bfloat16")))
+    return array.tolist()
+
+
+def mxnet_make(values, dtype):
+    array = mxnet.nd.array(numpy_make(values, dtype), dtype=dtype)
+    array.wait_to_read()  # its engine works on threads of its own
+    return array
+
+
+def mxnet_write(array, value):
+    set_first(array, value)
+    array.wait_to_read()
+
+
+def mxnet_values(array):
+    values = array.asnumpy()
+    if values.dtype.names == ("bfloat16",):  # as MXNet shows it
+        return numpy_lists(values["bfloat16"].view(numpy_dtype("bfloat16")))
+    return values.tolist()
+
+
+def matplotlib_take(tensor):
+    figure, axes = plt.subplots()
+    try:
+        if tensor.ndim < 2:
+            return axes.plot(tensor)[0].get_ydata(orig=True).reshape(tensor.shape)
+        return axes.imshow(tensor).get_array()
+    finally:
+        plt.close(figure)
+
+
+# ---- the table ------------------------------------------------------------------------------
 
 PEERS = (
-    Peer(
-        name="numpy",
+    known(
+        "numpy",
         title="NumPy, ml_dtypes",
-        module="numpy",
-        wrap=arrays.numpy_wrap,
-        like="numpy:ndarray",
-        make=arrays.numpy_make,
-        values=lambda x: x.tolist(),
-        take=arrays.numpy_take,
+        **suite("numpy", "take", "pointer", "views"),
+        make=numpy_make,
+        wrap=lambda x: x,
         through=BRIDGE,
-        pointer=arrays.numpy_pointer,
-        write=arrays.set_first,
+        write=set_first,
         max_ndim=64,
-        views=NUMPY_VIEWS,
         elsewhere=(BufferError, ValueError),  # the latter before NumPy 2.3
         is_readonly=lambda x: not x.flags.writeable,
     ),
-    Peer(
-        name="torch",
-        title="PyTorch",
-        module="torch",
-        wrap=arrays.torch_wrap,
-        like="torch:Tensor",
-        make=arrays.torch_make,
-        values=arrays.torch_values,
-        take=arrays.torch_take,
+    known(
+        "torch",
+        **suite("torch", "take", "pointer", "views"),
+        make=lambda values, dtype: torch.tensor(values).to(getattr(torch, dtype)),
+        wrap=lambda x: torch.from_numpy(x),
+        values=torch_values,
         through=TABLE,
-        pointer=lambda x: x.data_ptr(),
-        write=arrays.set_first,
+        write=set_first,
         max_ndim=64,
-        views={
-            "transposed": lambda x: x.T,
-            "gaps": lambda x: x[:, ::2],
-            "inner": lambda x: x[1:, 1:],
-            "broadcast": lambda x: x[:, :1].expand(2, 4),
-        },
         elsewhere=NotImplementedError,  # the CPU build has no kernel for the copy
         capsules=BOTH,
     ),
-    Peer(
-        name="jax",
-        title="JAX",
-        module="jax",
-        prepare=arrays.jax_prepare,
-        like="jax:Array",
-        make=arrays.jax_make,
-        values=arrays.jax_values,
-        take=arrays.jax_take,
+    known(
+        "jax",
+        **suite("jax", "prepare", "take", "values", "pointer", "views"),
+        make=of(lambda x: jnp.asarray(x)),
         through=BUFFER,
-        pointer=lambda x: x.unsafe_buffer_pointer(),
-        views={"transposed": lambda x: x.T, "gaps": lambda x: x[:, ::2]},
         elsewhere=RuntimeError,
     ),
-    Peer(
-        name="mlx",
-        title="MLX",
+    known(
+        "mlx",
         module="mlx.core",
-        distribution="mlx",
-        like="mlx.core:array",
-        make=arrays.mlx_make,
-        values=lambda x: x.tolist(),
-        take=arrays.mlx_take,
-        pointer=arrays.mlx_pointer,
-        views={
-            "transposed": lambda x: x.T,
-            "gaps": lambda x: x[:, ::2],
-            "reversed": lambda x: x[::-1],
-            "inner": lambda x: x[1:, 1:],
-            "broadcast": lambda x: arrays.mlx_broadcast(x[:, :1]),
-        },
+        **suite("mlx", "make", "take", "pointer", "views"),
         capsules=BOTH,
         where="on the CPU",  # on Metal it may share: see _bridges/mlx.py
     ),
-    Peer(
-        name="pyarrow",
+    known(
+        "pyarrow",
         title="PyArrow `Array`",
-        module="pyarrow",
-        like="pyarrow:Array",
-        make=arrays.pyarrow_make,
-        values=lambda x: x.to_pylist(),
-        take=arrays.pyarrow_take,
-        pointer=arrays.pyarrow_pointer,
+        **suite("pyarrow", "take", "values", "pointer"),
+        make=of(lambda x: pa.array(x)),
         max_ndim=1,
     ),
-    Peer(
+    known(
+        "pyarrow",
         name="pyarrow.Tensor",
         title="PyArrow `Tensor`",
-        module="pyarrow",
-        wrap=arrays.arrow_tensor_wrap,
+        make=of(lambda x: pa.Tensor.from_numpy(x)),
+        take=lambda x: pa.Tensor.from_dlpack(x),
+        wrap=lambda x: pa.Tensor.from_numpy(x),
         like="pyarrow:Tensor",
-        make=arrays.arrow_tensor_make,
         values=lambda x: x.to_numpy().tolist(),
-        take=arrays.arrow_tensor_take,
-        pointer=lambda x: arrays.numpy_pointer(x.to_numpy()),
+        pointer=lambda x: numpy_pointer(x.to_numpy()),
         is_readonly=lambda x: not x.is_mutable,
     ),
-    Peer(
-        name="onnxruntime",
-        title="ONNX Runtime",
-        module="onnxruntime",
-        like="onnxruntime:OrtValue",
-        make=arrays.onnxruntime_make,
-        values=arrays.onnxruntime_values,
-        take=arrays.onnxruntime_take,
-        pointer=lambda x: x.data_ptr(),
+    known(
+        "onnxruntime",
+        **suite("onnxruntime", "take", "pointer"),
+        make=of(onnxruntime_of),
+        values=onnxruntime_values,
         capsules=LEGACY,
     ),
-    Peer(
-        name="tvm_ffi",
-        title="tvm-ffi",
-        module="tvm_ffi",
-        distribution="apache-tvm-ffi",
-        wrap=arrays.tvm_ffi_wrap,
-        like="tvm_ffi:Tensor",
-        make=arrays.tvm_ffi_make,
-        values=arrays.tvm_ffi_values,
-        take=arrays.tvm_ffi_take,
-        pointer=lambda x: x.data_ptr(),
+    known(
+        "tvm_ffi",
+        **suite("tvm_ffi", "take", "values", "pointer"),
+        # It has no constructor from values. Memory of its own is not needed here.
+        make=of(lambda x: tvm_ffi.from_dlpack(np.require(x))),
+        wrap=lambda x: tvm_ffi.from_dlpack(x),
         capsules=BOTH,
     ),
-    Peer(
+    known(
+        "array_api_strict",
         name="strict",
-        title="array-api-strict",
-        module="array_api_strict",
-        distribution="array-api-strict",
+        **suite("array_api_strict", "make", "take", "values", "pointer", "views"),
         like="array_api_strict",
-        make=arrays.strict_make,
-        values=lambda x: x._array.tolist(),
-        take=arrays.strict_take,
-        pointer=lambda x: arrays.numpy_pointer(x._array),
-        write=arrays.set_first,
-        views={
-            "transposed": lambda x: x.T,
-            "gaps": lambda x: x[:, ::2],
-            "reversed": lambda x: x[::-1, :],
-            "inner": lambda x: x[1:, 1:],
-        },
+        write=set_first,
         is_readonly=lambda x: not x._array.flags.writeable,
     ),
-    Peer(
-        name="drjit",
-        title="DrJit",
-        module="drjit",
-        like=arrays.drjit_type,
-        make=arrays.drjit_make,
-        values=arrays.numpy_method,
-        take=arrays.drjit_take,
+    known(
+        "drjit",
+        make=drjit_make,
+        take=drjit_take,
+        like=drjit_type,
+        values=lambda x: x.numpy().tolist(),
         capsules=BOTH,
     ),
 )
@@ -269,190 +385,133 @@ MORE = (
         PEERS[1],
         name="torch-plain",
         title="PyTorch without its table",
-        prepare=arrays.torch_hide_table,
+        prepare=torch_hide_table,
         in_grid=False,
     ),
-    Peer(
-        name="tensorflow",
-        title="TensorFlow",
-        module="tensorflow",
-        distribution="tensorflow-cpu",
-        like="tensorflow:Tensor",
-        make=arrays.tensorflow_make,
-        values=arrays.tensorflow_values,
-        take=arrays.tensorflow_take,
-        pointer=arrays.tensorflow_pointer,
+    known(
+        "tensorflow",
+        **suite("tensorflow", "take", "values", "pointer"),
+        make=of(lambda x: tf.constant(x)),
     ),
-    Peer(
-        name="paddle",
-        title="PaddlePaddle",
-        module="paddle",
-        distribution="paddlepaddle",
-        like="paddle:Tensor",
-        make=arrays.paddle_make,
-        values=arrays.paddle_values,
-        take=arrays.paddle_take,
-        pointer=lambda x: x.data_ptr(),
-        write=arrays.set_first,
+    known(
+        "paddle",
+        **suite("paddle", "take", "pointer", "views"),
+        make=paddle_make,
+        values=paddle_values,
+        write=set_first,
         unwritten=("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"),
-        views={
-            "transposed": lambda x: x.T,
-            "gaps": lambda x: x[:, ::2],
-            "inner": lambda x: x[1:, 1:],
-            "broadcast": arrays.paddle_broadcast,
-        },
     ),
-    Peer(
-        name="mxnet",
-        title="MXNet",
-        module="mxnet",
+    known(
+        "mxnet",
         environment="mxnet",
         in_grid=False,
-        like="mxnet:nd.NDArray",
-        make=arrays.mxnet_make,
-        values=arrays.mxnet_values,
-        take=arrays.mxnet_take,
-        give=arrays.asarray,
-        write=arrays.mxnet_write,
+        make=mxnet_make,
+        take=lambda x: mxnet.nd.from_dlpack(x.__dlpack__()),
+        give=fastdl.asarray,
+        values=mxnet_values,
+        write=mxnet_write,
         unwritten=("scalar",),
     ),
-    Peer(
-        name="tvm",
-        title="TVM",
-        module="tvm",
-        distribution="apache-tvm",
-        like="tvm.runtime:Tensor",
-        make=arrays.tvm_make,
-        values=lambda x: arrays.numpy_lists(x.numpy()),
-        take=arrays.tvm_take,
+    known(
+        "tvm",
+        make=of(lambda x: tvm.tensor(x)),
+        take=lambda x: tvm.from_dlpack(x),
+        values=lambda x: numpy_lists(x.numpy()),
         pointer=lambda x: x.data_ptr(),
     ),
-    Peer(
-        name="warp",
-        title="Warp",
-        module="warp",
-        distribution="warp-lang",
-        prepare=arrays.warp_prepare,
-        like="warp:array",
-        make=arrays.warp_make,
-        wrap=arrays.warp_wrap,
-        values=lambda x: arrays.numpy_lists(x.numpy()),
-        take=arrays.warp_take,
-        pointer=lambda x: x.ptr,
-        write=arrays.numpy_write,
-        views={
-            "transposed": lambda x: x.transpose(),
-            "gaps": lambda x: x[:, ::2],
-            "inner": lambda x: x[1:, 1:],
-        },
+    known(
+        "warp",
+        **suite("warp", "prepare", "take", "pointer", "views"),
+        make=of(lambda x: warp.array(x, device="cpu")),
+        wrap=lambda x: warp.array(x, device="cpu", copy=False),
+        values=lambda x: numpy_lists(x.numpy()),
+        write=lambda x, value: set_first(x.numpy(), value),  # which shares memory
     ),
-    Peer(
+    known(
+        "cuda",
         name="cuda.core",
         title="cuda.core `StridedMemoryView`",
         module="cuda.core.utils",
-        distribution="cuda-core",
-        like="cuda.core.utils:StridedMemoryView",
-        make=arrays.cuda_core_make,
-        wrap=arrays.cuda_core_take,
-        values=arrays.cuda_core_values,
-        take=arrays.cuda_core_take,
-        pointer=lambda x: x.ptr,
+        **suite("cuda_core", "values", "pointer"),
+        **holding(lambda x: views.StridedMemoryView.from_any_interface(x, stream_ptr=-1)),
         is_readonly=lambda x: x.readonly,
     ),
-    Peer(
-        name="openvino",
-        title="OpenVINO",
-        module="openvino",
-        like="openvino:Tensor",
-        make=arrays.openvino_make,
-        wrap=arrays.openvino_wrap,
-        values=lambda x: arrays.numpy_lists(x.data),
-        take=arrays.openvino_take,
-        give=arrays.asarray,
-        pointer=lambda x: arrays.numpy_pointer(x.data),
-        write=lambda x, value: arrays.set_first(x.data, value),
+    known(
+        "openvino",
+        make=of(lambda x: ov.Tensor(x, shared_memory=False)),
+        take=lambda x: ov.Tensor(x.numpy(), shared_memory=True),
+        give=fastdl.asarray,
+        wrap=lambda x: ov.Tensor(x, shared_memory=True),
+        values=lambda x: numpy_lists(x.data),
+        pointer=lambda x: numpy_pointer(x.data),
+        write=lambda x, value: set_first(x.data, value),
     ),
-    Peer(
-        name="tinygrad",
-        title="tinygrad",
-        module="tinygrad",
-        like="tinygrad:Tensor",
-        make=arrays.tinygrad_make,
-        values=arrays.tinygrad_values,
-        take=arrays.tinygrad_take,
-        give=arrays.asarray,
+    known(
+        "tinygrad",
+        make=tinygrad_make,
+        take=lambda x: tinygrad.Tensor(x.numpy()).realize(),
+        give=fastdl.asarray,
+        values=tinygrad_values,
     ),
-    Peer(
-        name="dpnp",
+    known(
+        "dpnp",
         title="dpnp (oneAPI)",
-        module="dpnp",
-        like="dpnp:ndarray",
-        make=arrays.dpnp_make,
-        values=arrays.dpnp_values,
-        take=arrays.dpnp_take,
-        give=arrays.dpnp_give,
+        **suite("dpnp", "views"),
+        make=of(lambda x: dpnp.asarray(x)),
+        take=lambda x: dpnp.asarray(x),
+        give=lambda x: fastdl.from_dlpack(x, device="cpu"),
+        values=lambda x: dpnp.asnumpy(x).tolist(),
         pointer=lambda x: x.get_array()._pointer,
-        views={
-            "transposed": lambda x: x.T,
-            "gaps": lambda x: x[:, ::2],
-            "reversed": lambda x: x[::-1],
-            "inner": lambda x: x[1:, 1:],
-        },
     ),
     Peer(
         name="pandas",
         title="pandas `Series`",
         module="pandas",
-        make=arrays.pandas_make,
-        values=lambda x: x.tolist(),
-        take=arrays.pandas_take,
-        give=arrays.asarray,
-        pointer=lambda x: arrays.numpy_pointer(x.to_numpy()),
+        make=of(lambda x: pd.Series(x)),
+        take=lambda x: pd.Series(x, copy=False),
+        give=fastdl.asarray,
+        pointer=lambda x: numpy_pointer(x.to_numpy()),
         max_ndim=1,
     ),
     Peer(
         name="polars",
         title="polars `Series`",
         module="polars",
-        make=arrays.polars_make,
+        make=of(lambda x: pl.Series(x)),
+        take=lambda x: pl.Series(x),
+        give=fastdl.asarray,
         values=lambda x: x.to_list(),
-        take=arrays.polars_take,
-        give=arrays.asarray,
-        pointer=arrays.polars_pointer,
+        pointer=lambda x: numpy_pointer(x.to_numpy(allow_copy=False)),
         max_ndim=1,
     ),
     Peer(
         name="xarray",
         title="xarray `DataArray`",
         module="xarray",
-        make=arrays.xarray_make,
-        wrap=arrays.xarray_take,
+        **holding(lambda x: xr.DataArray(x)),
+        give=fastdl.asarray,
         values=lambda x: x.values.tolist(),
-        take=arrays.xarray_take,
-        give=arrays.asarray,
-        pointer=lambda x: arrays.numpy_pointer(x.values),
+        pointer=lambda x: numpy_pointer(x.values),
     ),
     Peer(
         name="dask",
         title="dask `Array`",
         module="dask.array",
         distribution="dask",
-        make=arrays.dask_make,
-        wrap=arrays.dask_take,
-        values=arrays.dask_values,
-        take=arrays.dask_take,
-        give=arrays.asarray,
+        **holding(lambda x: dask.from_array(x)),
+        give=fastdl.asarray,
+        values=lambda x: x.compute(scheduler="synchronous").tolist(),
     ),
     Peer(
         name="awkward",
         title="Awkward Array",
         module="awkward",
-        make=arrays.awkward_make,
-        wrap=arrays.awkward_wrap,
+        make=of(lambda x: ak.from_numpy(x)),
+        take=lambda x: ak.from_dlpack(x),
+        give=fastdl.asarray,
+        wrap=lambda x: ak.from_numpy(x),
         values=lambda x: x.to_list(),
-        take=arrays.awkward_take,
-        give=arrays.asarray,
-        pointer=arrays.host_pointer,
+        pointer=lambda x: numpy_pointer(np.asarray(x)),
     ),
     Peer(
         name="sklearn",
@@ -460,50 +519,47 @@ MORE = (
         module="sklearn.utils",
         distribution="scikit-learn",
         make=None,
-        values=lambda x: x.tolist(),
-        take=arrays.sklearn_take,
-        pointer=arrays.numpy_pointer,
+        take=lambda x: sklearn.check_array(
+            x, dtype=None, ensure_2d=False, allow_nd=True, ensure_min_samples=0
+        ),
+        pointer=numpy_pointer,
     ),
     Peer(
         name="pillow",
         title="Pillow `Image`",
         module="PIL.Image",
         distribution="pillow",
-        make=arrays.pillow_make,
-        values=arrays.pillow_values,
-        take=arrays.pillow_take,
-        give=arrays.asarray,
+        make=of(lambda x: image.fromarray(x)),
+        take=lambda x: image.fromarray(x),
+        give=fastdl.asarray,
+        values=lambda x: np.asarray(x).tolist(),
         min_ndim=2,
     ),
     Peer(
         name="matplotlib",
         title="matplotlib `plot`, `imshow`",
         module="matplotlib",
-        prepare=arrays.matplotlib_prepare,
+        prepare=lambda: mpl.use("Agg"),
         make=None,
-        values=lambda x: arrays.numpy_lists(x),
-        take=arrays.matplotlib_take,
-        pointer=arrays.numpy_pointer,
+        take=matplotlib_take,
+        values=numpy_lists,
+        pointer=numpy_pointer,
     ),
     Peer(
         name="buffer",
         title="`bytearray`, `memoryview`",
         module="array",
         distribution="-",
-        make=arrays.buffer_make,
-        wrap=memoryview,
-        values=lambda x: x.tolist(),
+        make=of(lambda x: memoryview(bytearray(x)).cast(x.dtype.char, x.shape)),
         take=memoryview,
-        give=arrays.asarray,
-        pointer=arrays.host_pointer,
+        give=fastdl.asarray,
+        wrap=memoryview,
+        pointer=lambda x: numpy_pointer(np.asarray(x)),
     ),
 )
 
 LIBRARIES = (*PEERS, *MORE)
 BY_NAME = {peer.name: peer for peer in LIBRARIES}
-
-# Those that bridges read.
-READ = ("openvino", "tinygrad", "tensorflow", "drjit")  # by what DLPack does not say
 
 
 # ---- for people -----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import fastdl
+from fastdl._bridges import lookup
 
 from .arrays import numpy_make, numpy_pointer, sample
 from .harness import describe, run_python
@@ -69,6 +70,8 @@ def test_the_stages_use_the_same_versions():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     peers = versions(project["optional-dependencies"]["peers"])
     main = versions((REQUIREMENTS / "main.txt").read_text().splitlines())
+    files = map(lookup.load, lookup.LIBRARIES)
+    main |= versions(file.RELEASE for file in files if hasattr(file, "RELEASE"))
     assert peers.items() <= main.items()
 
 

@@ -5,19 +5,14 @@ import json
 
 import pytest
 
-from .harness import describe, run_cases, run_python
-from .peers import PEERS, READ, require
+from .harness import describe, particular, run_cases, run_python
+from .peers import MORE, PEERS, require
 
 
-@pytest.mark.parametrize("library", READ)
-def test_libraries_that_bridges_read(library):
-    require(library)
-    run_cases(f"{library}_tensors.py")
-
-
-def test_views_of_cuda_core():
-    require("cuda.core.utils")
-    run_cases("cuda_core_views.py")
+@pytest.mark.parametrize("peer", [peer for peer in MORE if particular(peer.name)], ids=repr)
+def test_what_is_particular(peer):
+    require(peer.module)
+    run_cases(*particular(peer.name))
 
 
 def test_operations_in_place():

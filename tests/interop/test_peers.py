@@ -4,25 +4,15 @@ import pytest
 
 from tests.examples.building import EXAMPLES, built
 
-from .harness import CASES, run_cases
-from .peers import BY_NAME, PEERS, READ, require
-
-# Files with what is particular to one library, run in the same child.
-PARTICULAR = {
-    "torch": ("torch_tensors.py", "torch_subclasses.py"),
-    "jax": ("jax_arrays.py",),
-    "mlx": ("mlx_arrays.py",),
-    "pyarrow": ("pyarrow_arrays.py",),
-    "onnxruntime": ("onnxruntime_values.py",),
-    "tvm_ffi": ("tvm_ffi_functions.py",),
-}
+from .harness import CASES, particular, run_cases
+from .peers import BY_NAME, LIBRARIES, PEERS, require
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=repr)
 def test_peer(peer):
     require(peer.module)
     require("numpy")
-    run_cases("producer.py", "consumer.py", *PARTICULAR.get(peer.name, ()), peer=peer.name)
+    run_cases("producer.py", "consumer.py", *particular(peer.name), peer=peer.name)
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=repr)
@@ -86,12 +76,10 @@ def test_every_case_file_is_run():
         "tables.py",
         "hazards.py",
         "torch_compile.py",
-        "cuda_core_views.py",
         "device_that_is_not_there.py",  # test_other_libraries.py
         "orders.py",
         "__init__.py",
         "common.py",
     }
-    run.update(f"{library}_tensors.py" for library in READ)
-    run.update(file for files in PARTICULAR.values() for file in files)
+    run.update(file for peer in LIBRARIES for file in particular(peer.name))
     assert run == {path.name for path in CASES.glob("*.py")}

@@ -73,7 +73,7 @@ static int fastdl_check_view_(fastdl_view *view)
 static int fastdl_complete_slow_path_(PyObject *obj, fastdl_view *view, uint32_t facts)
 {
     const DLTensor *dl = &view->dl;
-    if ((!(facts & FASTDL_TYPE_SOUND) || (uint32_t)dl->ndim > FASTDL_MAX_NDIM ||
+    if ((!(facts & FASTDL_TYPE_CHECKED) || (uint32_t)dl->ndim > FASTDL_MAX_NDIM ||
          dl->strides == NULL || dl->data == NULL || dl->byte_offset != 0) &&
         fastdl_check_view_(view) < 0)
         return -1;

@@ -218,7 +218,7 @@ static int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
             goto failed;
         tensor = &wrapper->managed.dl_tensor; /* which has strides */
     }
-    if (facts & FASTDL_TYPE_ASK_VALUES && fastdl_check_values_(obj, tensor, facts) < 0)
+    if (facts & FASTDL_TYPE_ASK_BITS && fastdl_check_values_(obj, tensor, facts) < 0)
         goto failed;
     if (wrapper == NULL) {
         *out = versioned;

@@ -91,12 +91,10 @@ static PyObject *fastdl_call_(const fastdl_method_ *method, PyObject *names,
 /* published.c */
 static int fastdl_mark_as_producer_(PyObject *capsule, const DLPackExchangeAPI *table);
 static int fastdl_published_table_(PyTypeObject *type, const DLPackExchangeAPI **table,
-                                   PyObject **provider, int *is_checked);
+                                   int *is_checked);
 
 /* libraries.c */
-static const fastdl_peer_fact *fastdl_no_peer_(void);
-FASTDL_SHARED_ const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type);
-static const fastdl_peer_fact *fastdl_find_peer_(PyTypeObject *type);
+static int fastdl_add_facts_(PyTypeObject *type, uint32_t *facts);
 
 /* interpreter.c */
 static int fastdl_interpreter_is_gone_(void);

@@ -205,48 +205,24 @@ static PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *method,
     }
 }
 
-/* Refuses a tensor of TensorFlow whose elements are not numbers, or are quantised integers.
- */
-static int fastdl_check_dtype_(PyObject *obj)
+/* 0 if `__dlpack_device__` and `__dlpack__` of an object may be called; -1 with an exception, if
+ * its memory was released. Precedes each such call. */
+FASTDL_SHARED_ int fastdl_check_memory_(PyObject *obj, uint32_t facts)
 {
-    static const char *const others[] = {"string", "resource", "variant", "qint8",
-                                         "quint8", "qint16",   "quint16", "qint32"};
-    PyObject *dtype = PyObject_GetAttrString(obj, "dtype");
-    PyObject *name = dtype == NULL ? NULL : PyObject_GetAttrString(dtype, "name");
-    int found = 0;
-    Py_XDECREF(dtype);
-    if (name == NULL)
-        return fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
-    for (size_t i = 0; i < sizeof(others) / sizeof(*others) && PyUnicode_Check(name); i++)
-        found |= PyUnicode_CompareWithASCIIString(name, others[i]) == 0;
-    if (found)
-        fastdl_raise_dtype_(name);
-    Py_DECREF(name);
-    return found ? -1 : 0;
-}
-
-/* Refuses an array whose memory was released. */
-static int fastdl_check_deleted_(PyObject *obj)
-{
-    PyObject *deleted = PyObject_CallMethod(obj, "is_deleted", NULL);
-    int found = deleted == Py_True;
+    PyObject *deleted;
+    int found;
+    if (!(facts & FASTDL_TYPE_ASK_DELETED))
+        return 0;
+    deleted = PyObject_CallMethod(obj, "is_deleted", NULL);
     if (deleted == NULL)
         return fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
+    found = deleted == Py_True;
     Py_DECREF(deleted);
     if (found)
         fastdl_raise_(PyExc_BufferError,
                       "expected an array with memory, got one that was deleted, perhaps donated to "
                       "a function: use what that function returned");
     return found ? -1 : 0;
-}
-
-/* Whether `__dlpack_device__` and `__dlpack__` of an object may be called; -1 with an exception, if
- * its library would abort the process or return wrong data. Precedes each such call. */
-FASTDL_SHARED_ int fastdl_check_memory_(PyObject *obj, uint32_t facts)
-{
-    return facts & FASTDL_TYPE_ASK_DTYPE     ? fastdl_check_dtype_(obj)
-           : facts & FASTDL_TYPE_ASK_DELETED ? fastdl_check_deleted_(obj)
-                                             : 0;
 }
 
 /* Requests a capsule from `__dlpack__`: 1, with a new capsule in *capsule; or -1 with an exception.

@@ -89,30 +89,24 @@ static int fastdl_published_here_(PyTypeObject *type, PyObject *attributes,
     return PyErr_Occurred() ? -1 : exporter != NULL;
 }
 
-/* Finds the table that `type` publishes: *table, and *provider, the class of its MRO that has it, a
- * new reference; NULL there if none. It counts only if no class before its provider in the MRO
- * defines `__dlpack__`, since a subclass may override the export. Only capsules count; the integer
- * of older libraries cannot be checked before it is dereferenced. *is_checked: whether its
- * borrowing slot checks what it lends. */
+/* Finds the table that `type` publishes; NULL in *table if none. It counts only if no class before
+ * its provider in the MRO defines `__dlpack__`, since a subclass may override the export. Only
+ * capsules count; the integer of older libraries cannot be checked before it is dereferenced.
+ * *is_checked: whether its borrowing slot checks what it lends. */
 static int fastdl_published_table_(PyTypeObject *type, const DLPackExchangeAPI **table,
-                                   PyObject **provider, int *is_checked)
+                                   int *is_checked)
 {
     PyObject *mro = fastdl_mro_(type);
     Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
     int found = 0;
     *table = NULL;
-    *provider = NULL;
     *is_checked = 0;
     for (Py_ssize_t i = 0; i < count && found == 0; i++) {
-        PyObject *base = PyTuple_GetItem(mro, i);
-        PyObject *attributes = fastdl_of_type_((PyTypeObject *)base, "__dict__");
+        PyTypeObject *base = (PyTypeObject *)PyTuple_GetItem(mro, i);
+        PyObject *attributes = fastdl_of_type_(base, "__dict__");
         found =
             attributes == NULL ? -1 : fastdl_published_here_(type, attributes, table, is_checked);
         Py_XDECREF(attributes);
-        if (*table != NULL) {
-            Py_INCREF(base);
-            *provider = base;
-        }
     }
     Py_XDECREF(mro);
     return found < 0 || mro == NULL ? -1 : 0;

@@ -117,34 +117,24 @@ static int fastdl_has_names_(PyTypeObject *type)
 
 /* Determines the facts about a type from its name, `__dlpack__`, and the table that it publishes
  * (NULL if none). */
-FASTDL_SHARED_ int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record,
-                                       const fastdl_peer_fact **peer)
+FASTDL_SHARED_ int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record)
 {
-    PyObject *method, *provider;
+    PyObject *method;
     int named = fastdl_has_names_(type), is_checked;
     memset(record, 0, sizeof(*record));
-    *peer = named > 0 ? fastdl_find_peer_(type) : fastdl_no_peer_();
-    if (named <= 0 || *peer == NULL)
+    if (named <= 0 || fastdl_add_facts_(type, &record->facts) < 0)
         return named == 0 ? 0 : -1;
-    record->facts = (*peer)->facts;
     if (record->facts & FASTDL_TYPE_TRACED) {
         record->api = fastdl_traced_();
         return 0;
     }
-    if (fastdl_published_table_(type, &record->api, &provider, &is_checked) < 0)
+    if (fastdl_published_table_(type, &record->api, &is_checked) < 0)
         return -1;
-    if (provider != NULL) {
+    if (record->api != NULL) {
         record->facts |= FASTDL_TYPE_NATIVE;
         record->lend = record->api->dltensor_from_py_object_no_sync;
         if (is_checked)
             record->facts |= FASTDL_TYPE_CHECKED;
-        if (record->facts & FASTDL_TYPE_TRUSTED) {
-            /* The library's own class is trusted, but not a foreign class derived from it. */
-            const fastdl_peer_fact *own = fastdl_peer_of_((PyTypeObject *)provider);
-            if (own == NULL || !(own->facts & FASTDL_TYPE_TRUSTED))
-                record->facts &= ~(uint32_t)FASTDL_TYPE_TRUSTED;
-        }
-        Py_DECREF(provider);
     }
     method = fastdl_type_lookup_(type, "__dlpack__");
     if (method != NULL && method != Py_None) { /* None: opted out */
@@ -161,8 +151,7 @@ FASTDL_SHARED_ int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record
 /* The same without the package: the header's own table is for types without one. */
 static int fastdl_fill_record_alone_(PyTypeObject *type, fastdl_record *record)
 {
-    const fastdl_peer_fact *peer;
-    if (fastdl_fill_record_(type, record, &peer) < 0)
+    if (fastdl_fill_record_(type, record) < 0)
         return -1;
     if (record->api == NULL) {
         record->facts |= FASTDL_TYPE_PROTOCOL;

@@ -46,27 +46,6 @@ static int fastdl_lazy_bits_(PyObject *obj, const DLTensor *tensor)
     return answer == 0 ? 0 : -1;
 }
 
-/* Refuses an array of PyArrow's tensors with nulls in them: 0, or -1 with BufferError or what the
- * object raised. */
-static int fastdl_check_nulls_(PyObject *obj)
-{
-    PyObject *storage = fastdl_attribute_(obj, "storage");
-    PyObject *values = storage == NULL ? NULL : PyObject_CallMethod(storage, "flatten", NULL);
-    PyObject *count = values == NULL ? NULL : fastdl_attribute_(values, "null_count");
-    int64_t nulls = count == NULL ? -1 : PyLong_AsLongLong(count);
-    Py_XDECREF(storage);
-    Py_XDECREF(values);
-    Py_XDECREF(count);
-    if (nulls > 0) {
-        fastdl_text_ text;
-        text.length = 0;
-        fastdl_put_(&text, "'%U' has missing values (");
-        fastdl_put_int_(&text, nulls);
-        fastdl_put_(&text, " in all), which a tensor cannot express: fill or drop them first");
-        fastdl_raise_about_(PyExc_BufferError, text.text, Py_TYPE(obj));
-    }
-    return nulls == 0 ? 0 : -1;
-}
 
 /* Raises BufferError for an element type whose memory format DLPack cannot express. */
 static void fastdl_raise_dtype_(PyObject *dtype)
@@ -115,8 +94,6 @@ static int fastdl_check_width_(PyObject *obj, const DLTensor *tensor)
 /* Refuses tensors whose memory does not hold the values of `obj`: 0, or -1 with an exception. */
 FASTDL_SHARED_ int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, uint32_t facts)
 {
-    if (facts & FASTDL_TYPE_ASK_NULLS)
-        return fastdl_check_nulls_(obj);
     if (!(facts & FASTDL_TYPE_ASK_BITS))
         return 0;
     return fastdl_check_bits(obj, tensor) < 0 ? -1 : fastdl_check_width_(obj, tensor);

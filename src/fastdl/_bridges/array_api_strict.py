@@ -9,6 +9,7 @@ def make(tensor, like):
     return array_api_strict.from_dlpack(tensor)
 
 
+RELEASE = "array-api-strict==2.6.1"
 SAMPLE = "array_api_strict:arange(6, dtype=float32)"
 
 BRIDGES = (

@@ -10,6 +10,9 @@ def make(tensor, like):
     return StridedMemoryView.from_dlpack(tensor, stream_ptr=-1 if tensor.device.is_host else 1)
 
 
+DEVICE_OF = {"Device": lambda x: ("cuda", x.device_id)}
+RELEASE = "cuda-core==1.2.2"
+
 BRIDGES = (
     Bridge(
         "cuda.core.utils.StridedMemoryView",
@@ -20,3 +23,8 @@ BRIDGES = (
         devices=ANYWHERE,
     ),
 )
+
+DEFECTS = {
+    "A capsule of an unknown major version is read": "Another major version may have another "
+    "layout. fastdl refuses it, and exports version 1.",
+}

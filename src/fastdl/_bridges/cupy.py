@@ -1,5 +1,7 @@
 """CuPy."""
 
+import sys
+
 from fastdl._bridges.bridge import COPIED, DEVICE, Bridge
 
 
@@ -24,6 +26,12 @@ def empty(shape, dtype, device):
         return cupy.empty(shape, numpy.dtype(dtype))
 
 
+def device_name(x):
+    return "rocm" if sys.modules["cupy"].cuda.runtime.is_hip else "cuda", x.id
+
+
+DEVICE_OF = {"Device": device_name}
+RELEASE = "cupy-cuda12x==14.2.0"
 SAMPLE = "cupy:arange(6, dtype='float32')"
 
 BRIDGES = (

@@ -14,6 +14,7 @@ def is_host(tensor):
     return tensor.device.is_host
 
 
+RELEASE = "dpnp==0.20.0"
 SAMPLE = "dpnp:arange(6, dtype='float32')"
 
 BRIDGES = (
@@ -30,3 +31,10 @@ BRIDGES = (
         ),
     ),
 )
+
+DEFECTS = {
+    "byte_offset is ignored in host memory, so other values are read": "fastdl adds the offset "
+    "to the address of what it exports.",
+    "A capsule without a deleter ends the process": "DLPack allows a NULL deleter. fastdl "
+    "always sets one.",
+}

@@ -35,6 +35,7 @@ def backend(name: str, **facts) -> Bridge:
     )
 
 
+RELEASE = "drjit==1.5.0"
 SAMPLE = "drjit.scalar:ArrayXf(range(6))"
 
 BRIDGES = (

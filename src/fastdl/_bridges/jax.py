@@ -1,6 +1,7 @@
 """JAX."""
 
 from fastdl._bridges.bridge import ANYWHERE, COMPACT, DENSE, IMMUTABLE, Bridge
+from fastdl._core.exchange import TYPE_BUFFER, TYPE_IMMUTABLE, TYPE_STREAM_NONE_SYNCS
 
 
 def make(tensor, like):
@@ -27,6 +28,21 @@ def in_full_width():
     return namespace.enable_x64(True)
 
 
+def device_name(x):
+    if x.platform == "cpu":  # several of them are one host
+        return "cpu", 0
+    for name in ("cuda", "rocm"):
+        if name in x.client.platform_version:
+            return name, x.local_hardware_id
+    raise ValueError(f"expected a device that DLPack has, got JAX's {x}")
+
+
+DEVICE_OF = {"Device": device_name}
+TYPES = {
+    "jaxlib:ArrayImpl": TYPE_IMMUTABLE | TYPE_STREAM_NONE_SYNCS | TYPE_BUFFER,
+    "jax:Array": TYPE_IMMUTABLE | TYPE_STREAM_NONE_SYNCS,
+}
+RELEASE = "jax==0.10.2"
 SAMPLE = "jax.numpy:arange(6, dtype='float32')"
 
 BRIDGES = (
@@ -44,3 +60,12 @@ BRIDGES = (
         before={"0.8": {"strides": COMPACT}},  # it reads transposed arrays wrongly
     ),
 )
+
+DEFECTS = {
+    "copy=True does not copy": "`convert(x, jax.Array, copy=True)` makes the copy itself.",
+    "Read-only arrays of other libraries are refused": "JAX never writes to its arrays, so it "
+    "could accept them. `convert` shares the memory of arrays whose library never writes to "
+    "it, and copies other read-only data.",
+    "A capsule without a deleter is an error": "DLPack allows a NULL deleter, if nothing has "
+    "to be freed. fastdl accepts such capsules; its own always have a deleter.",
+}

@@ -2,15 +2,33 @@
 
 Adding a library is a file in this folder and a row in LIBRARIES. The file has BRIDGES, one for each
 type that convert makes, and SAMPLE, the array that the command line examines: float32 0 to 5 on the
-host, as MODULE:EXPRESSION (see _cli/expression.py). If the library publishes no exchange table and
-fastdl makes one, it also has `table()`. Facts about libraries as producers are in one table in
-include/fastdl/impl/libraries.c, `fastdl_peers`; everything else is protocol.
+host, as MODULE:EXPRESSION (see _cli/expression.py). What else it may have:
+
+- RELEASE: the distribution and the release for which all this holds; the tests install it, by
+  itself if ALONE.
+- DEFECTS: what happens, as a sentence without a full stop -> what fastdl does, or cannot do; FIXED:
+  the first version without it, of those that a release has fixed.
+- TYPES: what is peculiar about the library as a producer. "package:qualified name" of a class,
+  which applies to subclasses too -> TYPE_* of _core/exchange.pyx.
+- refuse(x): raises BufferError for an object of a type with TYPE_REFUSES that its library would
+  export wrongly, or end the process.
+- table(): the exchange table, if fastdl makes one because the library publishes none.
+- DTYPE_OF, DEVICE_OF: the name of a class of dtypes or devices -> what reads one, for
+  dtype_name and device_name of _core/foreign.py.
+
+What safety needs without the package is in include/fastdl/impl/libraries.c. Everything else is
+protocol.
 """
 
+import sys
 from collections import namedtuple
 
 from fastdl._core import exchange
 from fastdl._core.foreign import module_of, package_of
+
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
+if TYPE_CHECKING:
+    from types import ModuleType
 
 #: An exchange table that fastdl made for a type without one. table: a capsule
 #: "dlpack_exchange_api"; type: the type it is for, since others may look alike; borrow: a capsule
@@ -64,9 +82,20 @@ def load(package: str):
     return import_module(f"fastdl._bridges.{name}")
 
 
-def find_table(package: str) -> "Table | None":
-    """The exchange table that fastdl has for a type of a package."""
-    table = getattr(load(package), "table", None)
+def stated(cls: type) -> "tuple[type, int, ModuleType | None]":
+    """What the file on its library states of a class or of its nearest base: that base, its facts,
+    and the file. (cls, 0, None) if no file names any."""
+    for base in mro(cls):
+        file = load(package_of(own_names(base)[0]))
+        for row, facts in getattr(file, "TYPES", {}).items():
+            if is_row(row, base):
+                return base, facts, file
+    return cls, 0, None
+
+
+def table_of(file: "ModuleType | None") -> "Table | None":
+    """The exchange table that fastdl has for the type of a file."""
+    table = getattr(file, "table", None)
     return None if table is None else Table(*table())
 
 
@@ -75,24 +104,31 @@ def mro(cls: type) -> tuple[type, ...]:
     return type.__dict__["__mro__"].__get__(cls)
 
 
+def own_names(cls: type) -> tuple[str, str]:
+    """The module, "" if it has none, and the qualified name of `cls`, likewise."""
+    try:
+        module = type.__dict__["__module__"].__get__(cls)
+    except AttributeError:
+        module = None
+    name = type.__dict__["__qualname__"].__get__(cls)
+    return module if isinstance(module, str) else "", name
+
+
+def is_row(row: str, cls: type) -> bool:
+    """Whether "package:qualified name" names this class itself, not only a base of it."""
+    package, _, own = row.partition(":")
+    module, name = own_names(cls)
+    return own == name and (module == package or module.startswith(f"{package}."))
+
+
 def bridge_of_class(cls: type):
     """The bridge of a class or of its nearest base that has one; None if none has."""
     for base in mro(cls):
         package = package_of(module_of(base))
         for bridge in load(package).BRIDGES if package in LIBRARIES else ():
-            if is_named(bridge, base):
+            if any(is_row(row, base) for row in bridge.classes):
                 return bridge
     return None
-
-
-def is_named(bridge, cls: type) -> bool:
-    """Whether a bridge names this class itself, not only a base of it."""
-    module = module_of(cls)
-    for name in bridge.classes:
-        package, _, own = name.partition(":")
-        if own == cls.__qualname__ and (module == package or module.startswith(f"{package}.")):
-            return True
-    return False
 
 
 def is_of_library(bridge, cls: type) -> bool:
@@ -121,8 +157,6 @@ def bridge_of_name(name: str):
 
 def published_table(module: str, name: str):
     """The exchange table that the class `name` of a loaded module publishes, or None."""
-    import sys
-
     cls = getattr(sys.modules.get(module), name, None)
     if isinstance(cls, type) and exchange.facts_of(cls) & exchange.TYPE_NATIVE:
         return exchange.exchange_api(cls)

@@ -1,6 +1,7 @@
 """MLX."""
 
 from fastdl._bridges.bridge import POSITIVE, Bridge
+from fastdl._core.exchange import TYPE_EXPORT_DOES_NOT_SYNC, TYPE_IMMUTABLE
 
 
 def copies(tensor):
@@ -21,6 +22,9 @@ def importer():
     return make
 
 
+DTYPE_OF = {"Dtype": lambda x: (str(x).rpartition(".")[2], 1)}
+TYPES = {"mlx:array": TYPE_IMMUTABLE | TYPE_EXPORT_DOES_NOT_SYNC}
+RELEASE = "mlx[cpu]==0.32.4"
 SAMPLE = "mlx.core:arange(6, dtype=float32)"
 
 BRIDGES = (
@@ -38,3 +42,14 @@ BRIDGES = (
         ),
     ),
 )
+
+DEFECTS = {
+    "float64 becomes float32, so large numbers become infinity": "MLX has float64 on the CPU, "
+    "and there `convert` makes an array of float64.",
+    "A capsule that a producer returned can be taken twice": "A producer must return a new "
+    "capsule each time, as fastdl's tensors do.",
+    "The exception of a producer is lost": "`convert(x, mx.array)` calls the producer itself, "
+    "so its exception reaches you.",
+    "A capsule of an unknown major version is read": "Another major version may have another "
+    "layout. fastdl refuses it, and exports version 1.",
+}

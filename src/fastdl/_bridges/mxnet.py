@@ -25,6 +25,8 @@ def read(x):
     return exchange.from_dlpack(x.to_dlpack_for_write())
 
 
+RELEASE = "mxnet==1.9.1"
+ALONE = True  # it needs an older NumPy
 SAMPLE = "mxnet:nd.arange(6)"
 
 BRIDGES = (
@@ -39,3 +41,8 @@ BRIDGES = (
         dtypes=NUMBERS,
     ),
 )
+
+DEFECTS = {
+    "Booleans are exported as integers of one bit": "`asarray` and `convert` refuse them. "
+    "`from_dlpack` cannot detect it in a bare capsule.",
+}

@@ -116,6 +116,8 @@ def _copies(tensor):
     return not is_as_stored(tensor)
 
 
+TYPES = {"numpy:ndarray": 0}  # to which the table applies
+RELEASE = "numpy==2.4.6"
 SAMPLE = "numpy:arange(6, dtype='float32')"
 
 BRIDGES = (
@@ -129,3 +131,8 @@ BRIDGES = (
         copies=_copies,
     ),
 )
+
+DEFECTS = {
+    "Shared memory is unmapped under an array": "`fastdl.asarray(memory.buf)` locks the "
+    "buffer: `close()` raises an error while the tensor is alive.",
+}

@@ -38,6 +38,7 @@ def read(x, tensor):
     return tensor.view("bool") if x.data_type() == "tensor(bool)" else tensor
 
 
+RELEASE = "onnxruntime==1.31.1"
 SAMPLE = "onnxruntime:OrtValue.ortvalue_from_numpy(numpy.arange(6, dtype='f'))"
 
 BRIDGES = (
@@ -56,3 +57,16 @@ BRIDGES = (
         before={"1.32": {"make": make_of_bytes, "dtypes": DTYPES}},
     ),
 )
+
+DEFECTS = {
+    "An export does not keep the memory alive": "A fastdl.Tensor keeps the `OrtValue` alive, "
+    "and so its memory.",
+    "Booleans are exported as uint8": "`convert` preserves bool in both directions.",
+    "byte_offset is ignored, so other values are read": "fastdl adds the offset to the address "
+    "of what it exports.",
+    "A capsule without a deleter ends the process": "DLPack allows a NULL deleter. fastdl "
+    "always sets one.",
+    "A consumed capsule loses the exception that is pending when it dies": "fastdl drops a "
+    "capsule while no exception is pending.",
+}
+FIXED = {"Booleans are exported as uint8": "1.32"}

@@ -36,6 +36,7 @@ def read(x):
     )
 
 
+RELEASE = "openvino==2026.4.1"
 SAMPLE = "openvino:Tensor(numpy.arange(6, dtype='float32'))"
 
 BRIDGES = (

@@ -1,6 +1,8 @@
 """PyArrow: Array, which has one dimension, and Tensor."""
 
 from fastdl._bridges.bridge import COMPACT, POSITIVE, Bridge
+from fastdl._core.errors import values_missing
+from fastdl._core.exchange import TYPE_EXPORT_DOES_NOT_SYNC, TYPE_READ_ONLY, TYPE_REFUSES
 
 NUMBERS = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -22,6 +24,20 @@ def make_tensor(tensor, like):
     return pa.Tensor.from_dlpack(tensor)
 
 
+def refuse(x):
+    """Nulls in an array of tensors, which it exports as numbers."""
+    nulls = x.storage.flatten().null_count
+    if nulls:
+        raise values_missing(x, nulls)
+
+
+# Not TYPE_IMMUTABLE: their memory may be that of a NumPy array, which others may write to.
+TYPES = {
+    "pyarrow:FixedShapeTensorArray": TYPE_READ_ONLY | TYPE_REFUSES,
+    "pyarrow:Array": TYPE_EXPORT_DOES_NOT_SYNC,
+    "pyarrow:Tensor": TYPE_EXPORT_DOES_NOT_SYNC,
+}
+RELEASE = "pyarrow==26.0.1"
 SAMPLE = "pyarrow:array(range(6), float32())"
 
 BRIDGES = (
@@ -45,3 +61,12 @@ BRIDGES = (
         since="26",
     ),
 )
+
+DEFECTS = {
+    "Booleans in a Tensor become uint8": "PyArrow loses the type when it makes the Tensor, "
+    "before fastdl can see it.",
+    "Array.from_dlpack refuses the older capsules, and so all arrays of JAX": "`convert(x, "
+    "pa.Array)` shares the memory of JAX.",
+    "Array.from_dlpack passes max_version to producers that do not know it": "`convert(x, "
+    "pa.Array)` asks again without it.",
+}

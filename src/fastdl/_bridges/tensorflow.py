@@ -2,6 +2,8 @@
 strings."""
 
 from fastdl._bridges.bridge import ANYWHERE, COMPACT, IMMUTABLE, Bridge
+from fastdl._core.errors import refusal
+from fastdl._core.exchange import TYPE_BUFFER, TYPE_IMMUTABLE, TYPE_REFUSES
 
 
 def make(tensor, like):
@@ -26,6 +28,21 @@ def gpus():
     return len(config.list_logical_devices("GPU"))
 
 
+def refuse(x):
+    """`__dlpack__` ends the process for elements that are not numbers, and the buffer shows
+    quantised ones as integers."""
+    name = getattr(getattr(x, "dtype", None), "name", None)
+    others = ("string", "resource", "variant", "qint", "quint")
+    if isinstance(name, str) and name.startswith(others):
+        raise refusal(
+            BufferError,
+            f"expected numbers, got a tensor of dtype {name}, which DLPack cannot describe: pass "
+            f"numbers that stand for its values",
+        )
+
+
+TYPES = {"tensorflow:EagerTensor": TYPE_IMMUTABLE | TYPE_BUFFER | TYPE_REFUSES}
+RELEASE = "tensorflow-cpu==2.21.0"
 SAMPLE = "tensorflow:range(6, dtype=float32)"
 
 BRIDGES = (
@@ -45,3 +62,17 @@ BRIDGES = (
         ),
     ),
 )
+
+DEFECTS = {
+    "A tensor of strings or of handles ends the process": "These have no DLPack type. fastdl "
+    "checks the dtype before it requests a capsule.",
+    "Immutable tensors are exported as writable": "A consumer of such a capsule may write to "
+    "it. fastdl knows the type, and marks its tensors as read-only.",
+    "A capsule that is refused for its device is freed twice": "`convert` refuses data on a "
+    "GPU that TensorFlow does not have. `convert(x, tf.Tensor, device='cpu')` makes a copy on "
+    "the host.",
+    "A request for the host is a RuntimeError": "`from_dlpack(x, device='cpu')` works: fastdl "
+    "passes no `dl_device` for data that is on the host.",
+    "Lanes are ignored, so half of the values are read": "`convert` refuses elements of "
+    "several lanes: TensorFlow has none.",
+}

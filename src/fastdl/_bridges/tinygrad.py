@@ -58,6 +58,7 @@ def _read(x, dtype):
     return tensor
 
 
+RELEASE = "tinygrad==0.14.0"
 SAMPLE = "tinygrad:Tensor(list(range(6)), dtype='float32').realize()"
 
 BRIDGES = (

@@ -1,7 +1,10 @@
 """PyTorch."""
 
-from fastdl._bridges.bridge import ANYWHERE, COPIED, POSITIVE, Bridge
+import sys
+
 from fastdl._bridges.lookup import published_table
+from fastdl._bridges.bridge import ANYWHERE, COPIED, POSITIVE, Bridge
+from fastdl._core.exchange import TYPE_TRUSTED
 
 
 def make(tensor, like):
@@ -14,6 +17,35 @@ def move(x, device):
     return x.to(f"cuda:{device.id}")  # its name for ROCm, too
 
 
+def dtype_name(x):
+    name = str(x).removeprefix("torch.")
+    return ("float4_e2m1fn", 2) if name == "float4_e2m1fn_x2" else (name, 1)
+
+
+KINDS = {
+    "cpu": "cpu",
+    "cuda": "cuda",
+    "hip": "rocm",
+    "xpu": "oneapi",
+    "mps": "metal",
+    "maia": "maia",
+    "privateuseone": "ext_dev",
+}
+
+
+def device_name(x):
+    kind = x.type
+    if kind == "cuda" and sys.modules["torch"].version.hip:
+        kind = "hip"
+    if kind not in KINDS:
+        raise ValueError(f"expected a device that DLPack has, got torch's {kind!r}")
+    return KINDS[kind], x.index or 0
+
+
+DTYPE_OF = {"dtype": dtype_name}
+DEVICE_OF = {"device": device_name}
+TYPES = {"torch:Tensor": TYPE_TRUSTED}
+RELEASE = "torch==2.13.0"
 SAMPLE = "torch:arange(6, dtype=float32)"
 
 BRIDGES = (
@@ -35,3 +67,17 @@ BRIDGES = (
         ),
     ),
 )
+
+DEFECTS = {
+    "Negative strides end the process": "`convert` copies such data.",
+    "Read-only data becomes writable": "PyTorch has no read-only tensors, and gives no "
+    "warning. `convert` copies such data.",
+    "Negated views export other values": "`from_dlpack` and `convert` refuse such a view and "
+    "name `resolve_neg()`.",
+    "asarray reads any buffer as float32": "`convert(x, torch.Tensor)` preserves the element "
+    "type and the shape of a buffer.",
+    "A capsule that is refused for its size is freed twice": "`from_dlpack` and `convert` "
+    "refuse such a tensor, and free it once.",
+    "A request for a device that PyTorch lacks is a NotImplementedError": "`from_dlpack(x, "
+    "device=...)` raises a `BufferError`.",
+}

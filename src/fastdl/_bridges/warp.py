@@ -14,6 +14,7 @@ def move(x, device):
     return x.to(f"cuda:{device.id}")
 
 
+RELEASE = "warp-lang==1.19.0"
 SAMPLE = "warp:array(range(6), dtype=float32, device='cpu')"
 
 BRIDGES = (
@@ -32,3 +33,14 @@ BRIDGES = (
         ),
     ),
 )
+
+DEFECTS = {
+    "An array without dimensions is an IndexError": "Warp has no such arrays. `convert` raises "
+    "an error: `reshape(1)` first.",
+    "byte_offset is ignored, so other values are read": "fastdl adds the offset to the address "
+    "of what it exports.",
+    "Elements of several lanes get the strides of one, so they overlap": "`convert` refuses them.",
+    "A capsule loses the exception that is pending when it dies": "The memory is not released "
+    "then. The deleter loses the exception, too; fastdl sets it aside before it calls a "
+    "deleter.",
+}

@@ -24,7 +24,7 @@ from fastdl._core.native cimport (
     fastdl_atomic_store_, fastdl_clear_if_, fastdl_compact_strides, fastdl_complete_view_,
     fastdl_device_fact, fastdl_discard_, FASTDL_DLPACK_MAJOR, fastdl_find_device,
     fastdl_has_succeeded_, fastdl_is_contiguous, fastdl_is_tensor_type, fastdl_record,
-    FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_TRUSTED, fastdl_view, fdl_try_fast_path,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FDL_TYPE_TRUSTED, fastdl_view, fdl_try_fast_path,
     fdl_default_stream, fdl_description, fdl_description_copy, fdl_description_of,
     fdl_description_release, fdl_imported_by_table, fdl_imported_from_c, fdl_is_ordered,
     fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU,
@@ -373,7 +373,7 @@ cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_make
     """An object on the memory that a torch tensor lends. It keeps the torch tensor alive, like the
     result of torch's own `numpy`."""
     cdef fastdl_view view
-    if record.lend is NULL or maker.make_on is NULL or not record.facts & FASTDL_TYPE_TRUSTED:
+    if record.lend is NULL or maker.make_on is NULL or not record.facts & FDL_TYPE_TRUSTED:
         return None
     view.flags, view.own_, view.dl.ndim = 0, NULL, -1
     if (record.lend(<PyObject *>x, &view.dl)

@@ -9,7 +9,7 @@ import sys
 from functools import partial
 
 from fastdl._core import tensor as core
-from fastdl._core.errors import refusal, type_name
+from fastdl._core.errors import values_missing
 from fastdl._core.foreign import module_of, package_of
 
 #: By package: the attribute or method that returns what the object holds or describes.
@@ -31,7 +31,7 @@ def check(x) -> bool:
     """BufferError if values of `x` are missing; False if that is unknown."""
     found = count(x)
     if found:
-        raise _refusal(x, found)
+        raise values_missing(x, found)
     return found == 0
 
 
@@ -42,15 +42,7 @@ def reason(error: Exception, x) -> Exception:
         found = count(x) if hasattr(type(x), "__arrow_c_array__") else 0
     except Exception:
         return error
-    return _refusal(x, found) if found else error
-
-
-def _refusal(x, found: int) -> BufferError:
-    return refusal(
-        BufferError,
-        f"{type_name(x)!r} has missing values ({found} in all), which a tensor cannot express: "
-        f"fill or drop them first",
-    )
+    return values_missing(x, found) if found else error
 
 
 def count(x) -> "int | None":

@@ -41,15 +41,6 @@ else:
         return cls
 
 
-policy: "Any" = None  # the module fastdl/_policy.py, for NumPy's dtypes
-
-
-def install(module) -> None:
-    """Called once, on import."""
-    global policy
-    policy = module
-
-
 _Fact = namedtuple("_Fact", "name code bits format")
 _FACTS = [_Fact(*row) for row in _native.dtype_facts()]
 _BY_NAME = {fact.name: fact for fact in _FACTS}
@@ -154,7 +145,7 @@ class DType:
         It is ml_dtypes' if NumPy has none; a vector type has a dimension of lanes. TypeError if
         there is none.
         """
-        return policy.numpy.descriptor(self)
+        return foreign.file_on("numpy").descriptor(self)
 
     __numpy_dtype__ = dtype
 

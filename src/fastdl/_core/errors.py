@@ -25,6 +25,15 @@ def refusal(kind, text):
     return error
 
 
+def values_missing(x, found: int):
+    """Why an object is refused of which so many values are missing."""
+    return refusal(
+        BufferError,
+        f"{type_name(x)!r} has missing values ({found} in all), which a tensor cannot express: "
+        f"fill or drop them first",
+    )
+
+
 def type_name(x) -> str:
     """The name of the type of `x` with its module, as a traceback shows it; builtins without."""
     return name_of(type(x))

@@ -29,13 +29,18 @@ def register_exchange_api(cls: type, table: CapsuleType | int, /) -> None: ...
 MAX_VERSION: tuple[int, int]
 TYPE_NATIVE: int
 TYPE_PROTOCOL: int
-TYPE_BUFFER: int
-TYPE_ASK_VALUES: int
+TYPE_ASK_BITS: int
 TYPE_KEEP: int
-TYPE_STREAM_NONE_SYNCS: int
 TYPE_UNORDERED: int
 TYPE_NO_STREAM: int
 TYPE_CHECKED: int
+TYPE_READ_ONLY: int
+TYPE_TRUSTED: int
+TYPE_IMMUTABLE: int
+TYPE_BUFFER: int
+TYPE_EXPORT_DOES_NOT_SYNC: int
+TYPE_STREAM_NONE_SYNCS: int
+TYPE_REFUSES: int
 KEYWORDS: dict[str, int]
 
 def install(module: ModuleType) -> None: ...

@@ -19,14 +19,15 @@ from fastdl._core.native cimport (
     DLTensor, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
     fastdl_check_values_, fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
     fastdl_fill_record_, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
-    fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_peer_fact,
-    fastdl_peer_of_, fastdl_raise_no_tensor, fastdl_record, fastdl_refused_keyword,
-    fastdl_request_capsule_, FASTDL_RUNTIME, fastdl_runtime, FASTDL_TYPE_ASK_VALUES,
-    FASTDL_TYPE_BUFFER, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
-    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_SOUND,
-    FASTDL_TYPE_STREAM_NONE_SYNCS, FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire,
-    fdl_copy_compact, fdl_keep_also, fdl_means_host, fdl_order, fdl_special,
-    FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_try_fast_path, fdl_type_find, fdl_types, fdl_where,
+    fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_raise_no_tensor,
+    fastdl_record, fastdl_refused_keyword, fastdl_request_capsule_, fastdl_runtime, FASTDL_RUNTIME,
+    FASTDL_TYPE_ASK_BITS, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_READ_ONLY,
+    FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire, fdl_copy_compact, fdl_keep_also,
+    fdl_means_host, fdl_order, fdl_refusal, fdl_refuse_object, fdl_special, FDL_TAG_OFFSET,
+    fdl_tensor_borrow, fdl_try_fast_path, FDL_TYPE_BUFFER, FDL_TYPE_EXPORT_DOES_NOT_SYNC,
+    fdl_type_find, FDL_TYPE_IMMUTABLE, FDL_TYPE_REFUSES, FDL_TYPE_STREAM_NONE_SYNCS,
+    FDL_TYPE_TRUSTED, fdl_types, fdl_where,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core.device import Device
@@ -105,22 +106,38 @@ cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
     return NULL
 
 
+cdef object add_facts(cls, fastdl_record *record):
+    """Adds what the file on its library states of a class. Returns the table of the file."""
+    cdef uint32_t facts
+    base, facts, file = policy.lookup.stated(cls)
+    if base is not cls:  # a subclass may behave differently
+        facts &= ~<uint32_t>FDL_TYPE_BUFFER
+        if facts & FDL_TYPE_TRUSTED and record_of(base).api is not record.api:
+            facts &= ~<uint32_t>FDL_TYPE_TRUSTED
+    if facts & FDL_TYPE_TRUSTED and record.facts & FASTDL_TYPE_NATIVE:
+        facts |= FASTDL_TYPE_CHECKED
+    if facts & FDL_TYPE_REFUSES:
+        refuse = file.refuse
+        facts |= fdl_refusal(<PyObject *>refuse)
+    record.facts |= facts
+    return policy.lookup.table_of(file)
+
+
 cdef int fill_record(PyTypeObject *type, fastdl_record *record) except -1:
     """Determines everything that fastdl needs to know about a type."""
-    cdef const fastdl_peer_fact *peer
     cdef const DLPackExchangeAPI *table = NULL
     cls = <object>type
-    fastdl_fill_record_(type, record, &peer)
-    if record.facts & FASTDL_TYPE_BUFFER and fastdl_peer_of_(type) is not peer:
-        record.facts &= ~<uint32_t>FASTDL_TYPE_BUFFER  # a subclass may behave differently
-    bridge = policy.lookup.find_table(peer.package.decode()) if peer.name is not NULL else None
+    fastdl_fill_record_(type, record)
+    bridge = None
+    if record.facts & (FASTDL_TYPE_HAS_DLPACK | FASTDL_TYPE_NATIVE):
+        bridge = add_facts(cls, record)
     if registered:
         table = registered_table(cls)
     if table is not NULL:
         record.api = table
         record.lend = table.dltensor_from_py_object_no_sync
         record.facts |= FASTDL_TYPE_NATIVE
-        record.facts &= ~<uint32_t>FASTDL_TYPE_SOUND
+        record.facts &= ~<uint32_t>(FASTDL_TYPE_CHECKED | FDL_TYPE_TRUSTED)
     if record.api is tensor_table() and cls is Tensor:
         record.lend = NULL
         record.borrow = fdl_tensor_borrow
@@ -161,11 +178,12 @@ def refused_by(cls):
 
 def producer(x):
     """The `__dlpack__` of an object, to be called; None if it has none. BufferError if it must not
-    be called (fastdl_check_memory_). All calls go through here, except fastdl_request_capsule_,
-    which makes the same check."""
+    be called. All calls go through here, except those of acquire_host_data."""
     method = special(x, "__dlpack__")
     if method is not None:
-        fastdl_check_memory_(<PyObject *>x, record_of(type(x)).facts)
+        facts = record_of(type(x)).facts
+        fdl_refuse_object(<PyObject *>x, facts)
+        fastdl_check_memory_(<PyObject *>x, facts)
     return method
 
 
@@ -176,13 +194,20 @@ def producer(x):
 MAX_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
 TYPE_NATIVE = FASTDL_TYPE_NATIVE
 TYPE_PROTOCOL = FASTDL_TYPE_PROTOCOL
-TYPE_BUFFER = FASTDL_TYPE_BUFFER
-TYPE_ASK_VALUES = FASTDL_TYPE_ASK_VALUES
+TYPE_ASK_BITS = FASTDL_TYPE_ASK_BITS
 TYPE_KEEP = FASTDL_TYPE_KEEP
-TYPE_STREAM_NONE_SYNCS = FASTDL_TYPE_STREAM_NONE_SYNCS
 TYPE_UNORDERED = FASTDL_TYPE_UNORDERED
 TYPE_NO_STREAM = FASTDL_TYPE_NO_STREAM
 TYPE_CHECKED = FASTDL_TYPE_CHECKED
+
+# What a file on a library states of a type: see interface.h.
+TYPE_READ_ONLY = FASTDL_TYPE_READ_ONLY
+TYPE_TRUSTED = FDL_TYPE_TRUSTED
+TYPE_IMMUTABLE = FDL_TYPE_IMMUTABLE | FASTDL_TYPE_READ_ONLY
+TYPE_BUFFER = FDL_TYPE_BUFFER
+TYPE_EXPORT_DOES_NOT_SYNC = FDL_TYPE_EXPORT_DOES_NOT_SYNC
+TYPE_STREAM_NONE_SYNCS = FDL_TYPE_STREAM_NONE_SYNCS
+TYPE_REFUSES = FDL_TYPE_REFUSES
 
 
 cdef dict read_keywords():
@@ -233,6 +258,7 @@ cdef Tensor acquire_host_data(object x, const fastdl_record *record, int32_t *de
     cdef uint32_t facts = record.facts
     cdef Tensor tensor
     cdef PyObject *found
+    fdl_refuse_object(<PyObject *>x, facts)
     if fastdl_request_capsule_(<PyObject *>x, record, True, device, &found) == 0:
         return None
     capsule = <object>found
@@ -243,7 +269,7 @@ cdef Tensor acquire_host_data(object x, const fastdl_record *record, int32_t *de
         capsule = None  # while no exception is pending, which its destructor may clear
     if not fastdl_is_as_announced_(device, tensor.description.managed.dl_tensor.device):
         policy.consumer.check_delivery(x, (device[0], device[1]), tensor)
-    if facts & FASTDL_TYPE_ASK_VALUES:
+    if facts & FASTDL_TYPE_ASK_BITS:
         fastdl_check_values_(<PyObject *>x, &tensor.description.managed.dl_tensor, facts)
     if facts & FASTDL_TYPE_KEEP:
         fdl_keep_also(tensor.description.block, <PyObject *>x)

@@ -1,5 +1,6 @@
 """Other libraries' objects, recognised by name without importing those libraries: their packages,
-dtypes and devices.
+dtypes and devices. Dtypes are NumPy's, which others use too, or are read by the file of their
+library in _bridges/, as devices are.
 
 A library whose objects have `__dlpack_data_type__` or `__dlpack_device__` needs no row here.
 """
@@ -42,7 +43,20 @@ def loaded_version(name: str) -> str:
     return next((version for version in versions if isinstance(version, str)), "")
 
 
-# ---- dtypes ---------------------------------------------------------------------------------
+# ---- dtypes and devices ---------------------------------------------------------------------
+
+policy: "Any" = None  # the module fastdl/_policy.py, for the files on libraries
+
+
+def install(module) -> None:
+    """Called once, on import."""
+    global policy
+    policy = module
+
+
+def file_on(package: str) -> "Any":
+    """The file on the library of a package; None if there is none."""
+    return policy.lookup.load(package)
 
 
 def dtype_name(x: object) -> "tuple[str, int] | None":
@@ -50,10 +64,9 @@ def dtype_name(x: object) -> "tuple[str, int] | None":
 
     None if `x` is not a dtype that fastdl recognises. The name need not be one that DLPack has.
     """
-    cls = type(x)
-    if (module_of(cls), cls.__qualname__) in _NAMED_BY_STR:
-        name = str(x).rpartition(".")[2]
-        return ("float4_e2m1fn", 2) if name == "float4_e2m1fn_x2" else (name, 1)
+    read = _reader("DTYPE_OF", x)
+    if read is not None:
+        return read(x)
     np = sys.modules.get("numpy")
     if np is None:
         return None
@@ -67,10 +80,6 @@ def dtype_name(x: object) -> "tuple[str, int] | None":
     return None
 
 
-#: Types of dtypes whose str() ends in a name as in fastdl: "torch.float32".
-_NAMED_BY_STR = {("torch", "dtype"), ("mlx.core", "Dtype")}
-
-
 def _of_numpy(dtype) -> tuple[str, int]:
     if dtype.subdtype is not None and len(dtype.subdtype[1]) == 1:  # ("f4", (4,)): four lanes
         base, (lanes,) = dtype.subdtype
@@ -80,57 +89,26 @@ def _of_numpy(dtype) -> tuple[str, int]:
     return dtype.str, 1
 
 
-# ---- devices --------------------------------------------------------------------------------
-
-
 def device_name(x: object) -> "tuple[str | int, int] | None":
     """The name of the type of `x`, a device of another library, and its number.
 
     None if `x` is not a device that fastdl recognises; ValueError if DLPack has none like it.
     """
+    read = _reader("DEVICE_OF", x)
+    return None if read is None else read(x)
+
+
+#: Table, module and name of a class of a library -> what reads its objects, or None.
+_readers: "dict[tuple[str, str, str], Callable[[Any], Any] | None]" = {}
+
+
+def _reader(table: str, x: object) -> "Callable[[Any], Any] | None":
+    """What reads `x` by that table of the file on its library, if anything."""
     cls = type(x)
-    recognise = _DEVICES.get((package_of(module_of(cls)), cls.__qualname__))
-    return None if recognise is None else recognise(x)
-
-
-def _of_torch(device) -> tuple[str, int]:
-    kind = device.type
-    if kind == "cuda" and sys.modules["torch"].version.hip:
-        kind = "hip"
-    if kind not in _TORCH:
-        raise ValueError(f"expected a device that DLPack has, got torch's {kind!r}")
-    return _TORCH[kind], device.index or 0
-
-
-_TORCH = {
-    "cpu": "cpu",
-    "cuda": "cuda",
-    "hip": "rocm",
-    "xpu": "oneapi",
-    "mps": "metal",
-    "maia": "maia",
-    "privateuseone": "ext_dev",
-}
-
-
-def _of_jax(device) -> tuple[str, int]:
-    if device.platform == "cpu":  # several of them are one host
-        return "cpu", 0
-    for name in ("cuda", "rocm"):
-        if name in device.client.platform_version:
-            return name, device.local_hardware_id
-    raise ValueError(f"expected a device that DLPack has, got JAX's {device}")
-
-
-def _of_cupy(device) -> tuple[str, int]:
-    return "rocm" if sys.modules["cupy"].cuda.runtime.is_hip else "cuda", device.id
-
-
-#: By package and name of the type.
-_DEVICES: "dict[tuple[str, str], Callable[[Any], tuple[str | int, int]]]" = {
-    ("torch", "device"): _of_torch,
-    ("jaxlib", "Device"): _of_jax,
-    ("cupy", "Device"): _of_cupy,
-    ("cuda", "Device"): lambda device: ("cuda", device.device_id),  # cuda.core
-    ("tvm_ffi", "Device"): lambda device: (int(device.dlpack_device_type()), device.index),
-}
+    key = table, module_of(cls), cls.__qualname__
+    if key in _readers:
+        return _readers[key]
+    file = file_on(package_of(key[1]))
+    if file is None:
+        return None
+    return _readers.setdefault(key, getattr(file, table, {}).get(key[2]))

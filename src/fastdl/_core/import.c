@@ -79,8 +79,7 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
 void fdl_note_immutable(PyObject *tensor, uint32_t facts)
 {
     const fdl_description *description = fdl_description_in(tensor);
-    if (facts & FASTDL_TYPE_IMMUTABLE &&
-        description->managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY &&
+    if (facts & FDL_TYPE_IMMUTABLE && description->managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY &&
         fdl_count_get(&description->block->refs) == 1)
         description->block->immutable = 1;
 }
@@ -231,7 +230,7 @@ static PyObject *import_borrowed(PyObject *object, const fastdl_record *record)
         return PyErr_NoMemory();
     fdl_description_fill(description, &view.dl, 0);
     fdl_own_exporter(description->block, Py_NewRef(object));
-    if (record->facts & FASTDL_TYPE_ASK_VALUES &&
+    if (record->facts & FASTDL_TYPE_ASK_BITS &&
         fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0) {
         fdl_description_release(description, 1);
         return NULL;
@@ -247,7 +246,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     int ours, failed;
     if (record->borrow == fdl_tensor_borrow)
         return share(object);
-    if (record->facts & FASTDL_TYPE_TRUSTED && record->lend != NULL) {
+    if (record->facts & FDL_TYPE_TRUSTED && record->lend != NULL) {
         tensor = import_borrowed(object, record);
         if (tensor != NULL || PyErr_Occurred())
             return tensor;
@@ -273,7 +272,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
          fdl_imported_by_table(description,
                                record->facts & FASTDL_TYPE_NO_STREAM ? NULL : record->api, ours,
                                order) < 0) ||
-        (record->facts & FASTDL_TYPE_ASK_VALUES &&
+        (record->facts & FASTDL_TYPE_ASK_BITS &&
          fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0))
         Py_CLEAR(tensor);
     return tensor;
@@ -319,17 +318,41 @@ static int is_of_integers(PyObject *tensor)
     return code == kDLInt || code == kDLUInt;
 }
 
+/* The functions of the files on libraries that refuse objects, from 1 on. */
+static fdl_pointer refusals[1 << (32 - FDL_REFUSAL_SHIFT)];
+
+uint32_t fdl_refusal(PyObject *function)
+{
+    for (uint32_t i = 1; i < sizeof(refusals) / sizeof(*refusals); i++) {
+        if (fdl_pointer_get(&refusals[i]) == NULL && fdl_pointer_set(&refusals[i], function))
+            Py_INCREF(function);
+        if (fdl_pointer_get(&refusals[i]) == function)
+            return i << FDL_REFUSAL_SHIFT;
+    }
+    PyErr_SetString(PyExc_SystemError, "too many libraries refuse objects");
+    return 0;
+}
+
+int fdl_refuse_object(PyObject *object, uint32_t facts)
+{
+    const uint32_t number = facts >> FDL_REFUSAL_SHIFT;
+    PyObject *result = number == 0
+                           ? Py_NewRef(Py_None)
+                           : PyObject_CallOneArg(fdl_pointer_get(&refusals[number]), object);
+    Py_XDECREF(result);
+    return result == NULL ? -1 : 0;
+}
+
 PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts)
 {
-    PyObject *tensor = facts & FASTDL_TYPE_BUFFER ? fdl_try_buffer(object, flags_of(facts))
-                       : facts & FASTDL_TYPE_EXPORT_DOES_NOT_SYNC
-                           ? try_without_device(object, facts)
-                           : NULL;
+    PyObject *tensor = facts & FDL_TYPE_BUFFER ? fdl_try_buffer(object, flags_of(facts))
+                       : facts & FDL_TYPE_EXPORT_DOES_NOT_SYNC ? try_without_device(object, facts)
+                                                               : NULL;
     if (tensor == NULL)
         return NULL;
     fdl_note_immutable(tensor, facts);
-    if (facts & FASTDL_TYPE_ASK_DTYPE && is_of_integers(tensor) &&
-        fastdl_check_memory_(object, facts) < 0)
+    /* Integers may stand for something else. */
+    if (facts & FDL_TYPE_REFUSES && is_of_integers(tensor) && fdl_refuse_object(object, facts) < 0)
         Py_CLEAR(tensor);
     return tensor;
 }
@@ -391,7 +414,7 @@ static PyObject *acquire_on_host(PyObject *object, const fastdl_record *record)
 {
     PyObject *tensor;
     DLDevice device;
-    if (record->facts & FASTDL_TYPE_TRUSTED && record->lend != NULL)
+    if (record->facts & FDL_TYPE_TRUSTED && record->lend != NULL)
         return import_borrowed(object, record); /* which looks itself */
     if (fdl_where(object, record, &device) != 1 || device.device_type != kDLCPU)
         return NULL;

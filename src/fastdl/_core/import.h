@@ -63,6 +63,14 @@ int fdl_where(PyObject *object, const fastdl_record *record, DLDevice *device);
  * exception if there is no such path, or if it does not apply to this object. */
 PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts);
 
+/* The facts of a type whose objects that function may refuse, which lives for ever. 0 with
+ * SystemError if there are too many. */
+uint32_t fdl_refusal(PyObject *function);
+
+/* Lets the function of these facts, if any, refuse an object: 0, or -1 with an exception. Precedes
+ * each call of `__dlpack__`. */
+int fdl_refuse_object(PyObject *object, uint32_t facts);
+
 /* fastdl.from_dlpack: a builtin function that handles the plain call on a known type with a table,
  * and the calls that pass only a stream, or only device="cpu". Any other call goes to `complete`
  * with the same arguments; an object that its native table refused, or whose type has only

@@ -20,12 +20,24 @@ const fastdl_record *fastdl_find_record(fastdl_cache *cache, const PyTypeObject 
                                         uint32_t tag);
 const fastdl_record *fastdl_discover(fastdl_cache *cache, PyTypeObject *type,
                                      int (*describe)(PyTypeObject *, fastdl_record *));
-int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record, const fastdl_peer_fact **peer);
-const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type);
+int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record);
 const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table);
 PyObject *fastdl_mro_(PyTypeObject *type);
 PyObject *fastdl_class_item_(PyObject *attributes, const char *name);
 PyObject *fastdl_of_type_(PyTypeObject *type, const char *name);
+
+/* More facts about the instances of a type, which the file on its library states: see
+ * _bridges/lookup.py. */
+enum {
+    FDL_TYPE_TRUSTED = 1 << 16,   /* its own table describes real tensors */
+    FDL_TYPE_IMMUTABLE = 1 << 17, /* read-only, and the memory never changes */
+    FDL_TYPE_BUFFER = 1
+        << 18, /* its buffer keeps host data alive, and is faster; not subclasses' */
+    FDL_TYPE_EXPORT_DOES_NOT_SYNC = 1 << 19, /* exporting never waits */
+    FDL_TYPE_STREAM_NONE_SYNCS = 1 << 20, /* passes stream=-1 to its driver; synchronises on None */
+    FDL_TYPE_REFUSES = 1 << 21 /* the file has a function that refuses some before they export */
+};
+#define FDL_REFUSAL_SHIFT 28 /* of the number of that function in the facts */
 
 /* The offset of the version tag in a type. */
 #define FDL_TAG_OFFSET offsetof(PyTypeObject, tp_version_tag)

@@ -91,15 +91,11 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_PROTOCOL
         FASTDL_TYPE_READ_ONLY
         FASTDL_TYPE_HAS_DLPACK
-        FASTDL_TYPE_ASK_VALUES
+        FASTDL_TYPE_ASK_BITS
         FASTDL_TYPE_KEEP
-        FASTDL_TYPE_STREAM_NONE_SYNCS
         FASTDL_TYPE_UNORDERED
         FASTDL_TYPE_NO_STREAM
-        FASTDL_TYPE_TRUSTED
         FASTDL_TYPE_CHECKED
-        FASTDL_TYPE_SOUND
-        FASTDL_TYPE_BUFFER
 
 
 cdef extern from "_core/interface.h" nogil:
@@ -132,10 +128,13 @@ cdef extern from "_core/interface.h":
         uint32_t facts
         uint32_t refused
 
-    ctypedef struct fastdl_peer_fact:
-        const char *package
-        const char *name
-        uint32_t facts
+    enum:
+        FDL_TYPE_TRUSTED
+        FDL_TYPE_IMMUTABLE
+        FDL_TYPE_BUFFER
+        FDL_TYPE_EXPORT_DOES_NOT_SYNC
+        FDL_TYPE_STREAM_NONE_SYNCS
+        FDL_TYPE_REFUSES
 
     ctypedef struct fastdl_runtime:
         uint32_t major
@@ -170,10 +169,8 @@ cdef extern from "_core/interface.h":
     # The same, where the exception is inspected.
     int fdl_values_differ "fastdl_check_values_" (
         PyObject *object, const DLTensor *tensor, uint32_t facts) noexcept
-    const fastdl_peer_fact *fastdl_peer_of_(PyTypeObject *type) except NULL
     const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept
-    int fastdl_fill_record_(
-        PyTypeObject *type, fastdl_record *record, const fastdl_peer_fact **peer) except -1
+    int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record) except -1
     PyObject *fdl_special(PyObject *obj, object name) except? NULL
     int fastdl_check_memory_(PyObject *obj, uint32_t facts) except -1
     int fastdl_request_capsule_(
@@ -282,6 +279,8 @@ cdef extern from "_core/import.h":
     object fdl_acquire(PyObject *object, const fastdl_record *record, int order)
     int fdl_where(
         PyObject *object, const fastdl_record *record, DLDevice *device) except -1
+    uint32_t fdl_refusal(PyObject *function) except? 0
+    int fdl_refuse_object(PyObject *object, uint32_t facts) except -1
     PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts) except? NULL
     object fdl_make_from_dlpack(bytes doc, object complete, object over_protocol)
 

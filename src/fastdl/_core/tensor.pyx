@@ -622,8 +622,8 @@ cdef const DLPackExchangeAPI *tensor_table() noexcept:
 
 
 def check_values(x, Tensor tensor not None, uint32_t facts):
-    """Refuses `tensor` if its producer `x`, whose type has these facts, is a lazy view or has
-    nulls: see fastdl.h."""
+    """Refuses `tensor` if its producer `x`, whose type has these facts, is a lazy view: see
+    fastdl.h."""
     fastdl_check_values_(<PyObject *>x, &tensor.description.managed.dl_tensor, facts)
 
 

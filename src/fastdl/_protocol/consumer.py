@@ -253,7 +253,7 @@ def acquire_from_producer(x, plan):
             driver.ready_on_other_device(tensor, where.id, ready_on)
     if not (where.is_host or tensor.is_copied) and (plan.copy or where != plan.source):
         confirm_copy(x, plan, tensor, passed)
-    if facts & exchange.TYPE_ASK_VALUES:
+    if facts & exchange.TYPE_ASK_BITS:
         core.check_values(x, tensor, facts)
     if facts & exchange.TYPE_KEEP:
         core.keep_alive(tensor, x)

@@ -1,5 +1,5 @@
 """What a library does to an array in place after fastdl has imported it: the Tensor keeps its
-memory and values. A quicker way than `__dlpack__` (fastdl_peers in fastdl.c) may only be used if it
+memory and values. A quicker way than `__dlpack__` (TYPES in _bridges) may only be used if it
 keeps the memory, and not just the object."""
 
 from operator import iadd, imul, setitem

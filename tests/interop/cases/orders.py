@@ -16,8 +16,7 @@ import torch
 
 import fastdl
 
-from ..arrays import onnxruntime_make, warp_make
-from ..peers import PEERS
+from ..peers import BY_NAME, PEERS
 from .common import aligned
 
 
@@ -36,8 +35,8 @@ def each_source():
         "pa.Buffer": pa.py_buffer(values),
         "pa.Scalar": pa.scalar(1.0),
         "torch.dtype": torch.float32,
-        "onnxruntime of bool": onnxruntime_make([True, False], "bool"),
-        "warp": warp_make([1.0, 2.0], "float32"),
+        "onnxruntime of bool": BY_NAME["onnxruntime"].make([True, False], "bool"),
+        "warp": BY_NAME["warp"].make([1.0, 2.0], "float32"),
     }
 
 

@@ -5,7 +5,7 @@ nox -s matrix -- --write                 what is measured takes the place of res
 python -m tests.interop.matrix main      one environment, in one that is installed
 python docs/quote.py                     then renews what pages quote of it
 
-requirements/  the environments: libraries in exact versions
+requirements/  the environments: libraries in exact versions, beside those that bridges name
 cells.py       what is measured: outcomes, which of two is worse, and the file of results
 sources.py     the tensors that are tried
 measure.py     one cell

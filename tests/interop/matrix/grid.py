@@ -13,7 +13,7 @@ from dlpack_conformance.adapters import in_order
 from ..cases.common import aligned
 from ..peers import LIBRARIES, Peer
 from .cells import COPY, REFUSED, WRONG, ZERO_COPY, Cell
-from .measure import address_of, give_of, noise, others_of, read, reason, refusal
+from .measure import address_of, noise, others_of, read, reason, refusal
 from .rows import Measurement, load, to_like
 
 VALUES = [[0.0, 1.0, 2.0], [-3.0, 4.5, 5.0]]
@@ -41,7 +41,7 @@ def cells() -> Iterator[Measurement]:
 
 
 def through_tensor(producer: Peer, consumer: Peer) -> Callable[[Any], Any]:
-    return lambda array: consumer.take(by_chance_aligned(lambda: give_of(producer)(array)))
+    return lambda array: consumer.take(by_chance_aligned(lambda: producer.give(array)))
 
 
 def by_chance_aligned(make: Callable[[], Any], address: Callable[[Any], int] | None = None) -> Any:

@@ -135,7 +135,7 @@ def exported(
             raise Wrong("the memory was freed under the array")
         back = None
         with suppress(Exception):  # not of this dtype, say
-            back = give_of(peer)(result)
+            back = peer.give(result)
         del result, others
         gc.collect()
         if back is not None and back.size and back.data_ptr == address and alive() is None:
@@ -193,22 +193,18 @@ def imported(
 # ---- the parts ------------------------------------------------------------------------------
 
 
-def give_of(peer: Peer) -> Callable[[Any], fastdl.Tensor]:
-    return peer.give or fastdl.from_dlpack
-
-
 def read(peer: Peer, array: Any) -> Any:
     """The values as the library shows them, or through fastdl where it cannot."""
     try:
         return peer.values(array)
     except Exception:
-        return give_of(peer)(array).tolist()
+        return peer.give(array).tolist()
 
 
 def address_of(peer: Peer, array: Any) -> int:
     """The address of an array: the library's word, or what all imports agree on. -1 if neither is
     to be had, so that it is nobody's."""
-    give = give_of(peer)
+    give = peer.give
     with suppress(Exception):  # not of this dtype, say
         if peer.pointer is not None:
             return peer.pointer(array)
@@ -222,7 +218,7 @@ def address_of(peer: Peer, array: Any) -> int:
 def became(peer: Peer, array: Any, dtype: str) -> list[str]:
     """The other dtype that an array has got, if fastdl can tell."""
     try:
-        now = give_of(peer)(array).dtype.name
+        now = peer.give(array).dtype.name
     except Exception:
         return []
     return [f"as {now}"] if now != dtype else []
@@ -233,7 +229,7 @@ def keeps(peer: Peer, array: Any) -> bool:
     if peer.is_readonly is not None:
         return peer.is_readonly(array)
     try:
-        return give_of(peer)(array).readonly
+        return peer.give(array).readonly
     except Exception:
         return not np.asarray(array).flags.writeable
 

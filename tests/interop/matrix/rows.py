@@ -23,14 +23,14 @@ from ..cases.common import nested
 from ..peers import BY_NAME, Peer
 from . import particular, sources
 from .cells import Cell
-from .measure import exported, give_of, imported
+from .measure import exported, imported
 
 Measurement = tuple[str, Callable[[], Cell | None]]
 
 
 def cells(peer: Peer) -> Iterator[Measurement]:
     """The names of cells and what measures them, in the order in which they are measured."""
-    give = give_of(peer)
+    give = peer.give
     for direction, way in (("import", give), ("from", by_convert)):
         if peer.make and way:
             for case, build, values, dtype in arrays_of(peer):
@@ -51,13 +51,14 @@ def arrays_of(peer: Peer) -> Iterator[tuple[str, Callable, object, str]]:
     """(case, what makes the array, its values, its dtype) of a library's own arrays."""
     for name in sources.DTYPES:
         yield name, lambda n=name: peer.make(sample(n), n), sample(name), name
+    views = peer.views()
     for layout, build in sources.layouts(peer.max_ndim).items():
         values = nested(build())
         if layout in ("compact", "one", "scalar", "empty"):
             yield layout, lambda v=values: peer.make(v, "float32"), values, "float32"
-        elif layout in peer.views and peer.max_ndim > 1:
+        elif layout in views:
             base = nested(sources.plane())
-            view = peer.views[layout]
+            view = views[layout]
             yield layout, lambda v=view, b=base: v(peer.make(b, "float32")), values, "float32"
         elif peer.wrap is not None:
             yield layout, lambda b=build: peer.wrap(b()), values, "float32"
