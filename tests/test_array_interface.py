@@ -12,6 +12,7 @@ import fastdl
 from fastdl._native import dtype_facts
 from tests.support.array_protocols import OnlyArray, OnlyInterface
 from tests.support.ctypes_dlpack import capsule_of
+from tests.support.producers import OldProducer
 
 NUMPYS = [name for name, _, _, form in dtype_facts() if form]
 OTHERS = [name for name, _, _, form in dtype_facts() if not form]
@@ -312,16 +313,10 @@ def test_memory_whose_owner_is_unknown(make, copied):
 
 
 def test_copy_false_of_a_producer_that_copies_without_a_word():
-    class Copies:
-        def __dlpack__(self, stream=None):
-            return np.arange(3.0).__dlpack__()
-
-        def __dlpack_device__(self):
-            return (1, 0)
-
-    assert fastdl.convert(Copies(), np.ndarray).tolist() == [0, 1, 2]
+    copies = OldProducer(None, act=lambda self: np.arange(3.0).__dlpack__())
+    assert fastdl.convert(copies, np.ndarray).tolist() == [0, 1, 2]
     with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
-        fastdl.convert(Copies(), np.ndarray, copy=False)
+        fastdl.convert(copies, np.ndarray, copy=False)
 
 
 def test_what_a_refusal_by_from_dlpack_advises():

@@ -124,18 +124,8 @@ OWNERS = {
         owner = [memoryview(buffer) for buffer in buffers]
         tensor = pickle.loads(text, buffers=owner)""",
     "an object whose capsule has no deleter": """
-        from tests.support.ctypes_dlpack import Managed
-        class Producer:
-            def __init__(self):
-                import ctypes
-                self.memory = (ctypes.c_int * 1000)()
-                self.managed = Managed((4,), data=memoryview(self.memory).cast("B"),
-                                       no_deleter=True)
-            def __dlpack__(self, **keywords):
-                return self.managed.capsule()
-            def __dlpack_device__(self):
-                return (1, 0)
-        owner = Producer(); tensor = fastdl.from_dlpack(owner)""",
+        from tests.support.producers import Given, Producer
+        owner = Producer(Given(deleter=False)); tensor = fastdl.from_dlpack(owner)""",
 }
 if sys.version_info >= (3, 12):
     OWNERS["a class with __buffer__"] = """

@@ -14,7 +14,7 @@ import fastdl
 from tests.support.build import extension
 from tests.support.headers import ALONE, every_entry
 from tests.support.isolate import run_isolated
-from tests.support.producers import Given, Producer, types
+from tests.support.producers import Given, Producer, handing, types
 
 consumer = extension("consumer")
 
@@ -253,20 +253,9 @@ def test_d8_weak_reference_dies_before_the_memory():
 HEADER = ALONE["alone"]
 takers = pytest.mark.parametrize(
     "take",
-    [fastdl.from_dlpack, lambda capsule: HEADER.borrow(Exporter(capsule))],
+    [fastdl.from_dlpack, lambda capsule: HEADER.borrow(handing(capsule))],
     ids=["package", "header"],
 )
-
-
-class Exporter:
-    def __init__(self, capsule):
-        self.capsule = capsule
-
-    def __dlpack__(self, **_):
-        return self.capsule
-
-    def __dlpack_device__(self):
-        return (1, 0)
 
 
 @takers
@@ -298,10 +287,10 @@ def test_d9_versioned_tensor_under_the_legacy_name(name):
     run_isolated(f"""
         import itertools
         import fastdl
-        from tests.support.producers import Given
-        from tests.test_faults_deleter import HEADER, Exporter
+        from tests.support.headers import ALONE
+        from tests.support.producers import Given, handing
         def take(capsule):
-            HEADER.borrow(Exporter(capsule))
+            ALONE["alone"].borrow(handing(capsule))
         versions = [(1, 0), (1, 3), (2, 0), (9, 255)]
         shapes = [(), (0,), (2, 3), None, (1,) * 64, (-1,)]
         for version, shape, flags, deleter, data, dtype, device in itertools.product(

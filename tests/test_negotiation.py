@@ -4,6 +4,7 @@ import pytest
 
 import fastdl
 from tests.support.ctypes_dlpack import CUDA, capsule_of
+from tests.support.producers import DraftProducer, Given, Wrapper
 from tests.support.recorder import array_of, new_type
 
 # What DLPack itself calls the refusal of a keyword, library by library. {} is the keyword.
@@ -93,31 +94,11 @@ def test_a_device_that_neither_has(error):
 @pytest.mark.parametrize("enter", [fastdl.from_dlpack, fastdl.asarray])
 def test_a_draft_whose_signature_takes_every_keyword(enter):
     """That it does not know `max_version` shows in the call."""
-
-    class Inner:
-        def __init__(self, array):
-            self.tensor = fastdl.from_dlpack(array)
-
-        def __dlpack__(self, *, stream=None, version=None):
-            return self.tensor.__dlpack__(version=version)
-
-    class Draft:
-        def __init__(self, array):
-            self.inner = Inner(array)
-
-        def __dlpack__(self, *arguments, **keywords):
-            return self.inner.__dlpack__(*arguments, **keywords)
-
-        def __dlpack_device__(self):
-            return (1, 0)
-
-        def __dlpack_info__(self):
-            return 130
-
-    array = array_of()
-    array.flags.writeable = False  # which only a new capsule can say
+    kind = type("Draft", (Wrapper,), {"__dlpack_info__": lambda self: 130})
     for _ in range(2):
-        assert enter(Draft(array)).readonly
+        inner = DraftProducer(Given(flags=1))
+        assert enter(kind(inner)).readonly
+        assert inner.asked == [130]
 
 
 def test_a_device_that_neither_numpy_nor_fastdl_has():

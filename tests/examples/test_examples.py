@@ -117,22 +117,17 @@ def test_a_key_of_kernels():
         import fastdl, numpy as np
         from kernel_key import key
         from tests.support.ctypes_dlpack import FakeProducer
+        from tests.support.producers import Wrapper
 
         def floats(count, offset=0):
             memory = np.zeros(4 * count + 64, np.uint8)
             start = -memory.ctypes.data % 16 + offset
             return memory[start : start + 4 * count].view(np.float32)
 
-        class Given:
-            array = floats(6)
-            def __dlpack__(self, **keywords):
-                return self.array.__dlpack__(**keywords)
-            def __dlpack_device__(self):
-                return 1, 0
-
-        x, fixed = floats(6), floats(6)
+        x, fixed, array = floats(6), floats(6), floats(6)
+        given = Wrapper(array)
         fixed.flags.writeable = False
-        assert key(x) == key(floats(7)) == key(fastdl.from_dlpack(x)) == key(Given())
+        assert key(x) == key(floats(7)) == key(fastdl.from_dlpack(x)) == key(given)
         kinds = [
             x, x.view(np.int32), x.view(np.int8), x.reshape(2, 3), x[::2], floats(6, 4), fixed,
             fastdl.empty(6, "int4"), np.zeros(6, fastdl.DType("int4").dtype),
@@ -140,11 +135,11 @@ def test_a_key_of_kernels():
         ]
         assert len(set(map(key, kinds))) == len(kinds)
         assert key() == b"" and key(x, fixed) == key(x) + key(fixed)
-        count = sys.getrefcount(Given.array)
+        count = sys.getrefcount(array)
         for arguments, words in [
-            ((Given(), [1.0]), "argument 2: expected a tensor, got 'list'"),
-            ((Given(), Given(), x, None), "argument 4: expected a tensor, got 'NoneType'"),
-            ((Given(),) * 5, "expected at most 4 tensors, got 5"),
+            ((given, [1.0]), "argument 2: expected a tensor, got 'list'"),
+            ((given, given, x, None), "argument 4: expected a tensor, got 'NoneType'"),
+            ((given,) * 5, "expected at most 4 tensors, got 5"),
         ]:
             key(*arguments[:1] * 4)
             try:
@@ -153,7 +148,7 @@ def test_a_key_of_kernels():
                 assert words in str(error), error
             else:
                 raise AssertionError(words)
-        assert sys.getrefcount(Given.array) == count  # each view was given back
+        assert sys.getrefcount(array) == count  # each view was given back
         """
     )
 

@@ -98,6 +98,40 @@ class DraftProducer(Producer):
         return self.answer(version)
 
 
+class AnyProducer(Producer):
+    """Takes every keyword."""
+
+    def __dlpack__(self, **keywords):
+        return self.answer(keywords)
+
+
+class Wrapper:
+    """Hands all keywords on to another producer."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __dlpack__(self, **keywords):
+        return self.inner.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.inner.__dlpack_device__()
+
+
+def handing(what):
+    """A producer that hands this very object over, a capsule or not."""
+    return Producer(None, act=lambda self: what)
+
+
+def raises(error):
+    """What a producer may do instead of an answer."""
+
+    def act(self):
+        raise error
+
+    return act
+
+
 class Lending(Tabled):
     """Has a table with a borrowing slot, and nothing else. It keeps ownership of what it lends."""
 
