@@ -10,8 +10,7 @@ import pytest
 
 import fastdl
 from fastdl._core import exchange
-from tests.support import headers
-from tests.support.build import extension
+from tests.support import consumer, headers
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, WORLDS, given
 from tests.support.ctypes_dlpack import (
     CPU,
@@ -31,7 +30,6 @@ with_a_gil = pytest.mark.skipif(
     reason="without a GIL there is no limited API, and types die later",
 )
 
-consumer = extension("consumer")
 
 KINDS = {
     f"{name}: {kind}": getattr(api, kind)
@@ -113,8 +111,8 @@ def test_strides_are_filled_in(kind, array):
     for version in (None, (1, 3)):
         assert strides_in(opened(x.__dlpack__(max_version=version)).tensor) == (3, 1)
     held = consumer.from_object(kind.__dlpack_c_exchange_api__, x)
-    assert held.fields()["strides"] == (3, 1)
-    held.delete()
+    assert consumer.fields(held)["strides"] == (3, 1)
+    held.release()
 
 
 @every_kind
@@ -370,7 +368,7 @@ def test_exports_keep_the_object_that_owns_itself(kind, array):
     del x
     for one in held:
         assert object_() is not None
-        one.delete()
+        one.release()
     gc.collect()
     assert object_() is None
 
@@ -381,8 +379,8 @@ def test_memory_that_nobody_owns(kind, array):
     held = list(ways_to_hold(x))
     del x
     for one in held:
-        assert one.fields()["data"] == array.ctypes.data
-        one.delete()
+        assert consumer.fields(one)["data"] == array.ctypes.data
+        one.release()
 
 
 # ---- publishing -----------------------------------------------------------------------------

@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import extension
+from tests.support import consumer
 from tests.support.headers import ALONE, every_entry
 from tests.support.isolate import run_isolated
 from tests.support.producers import Given, Producer, handing, types
-
-consumer = extension("consumer")
 
 forms = pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "legacy"])
 
@@ -77,7 +75,7 @@ def test_d4_deleter_while_an_exception_is_pending(form, last):
     held = exports(tensor, form)
     if last:
         del tensor
-    assert held.delete_while_raising() is True
+    assert held.release("pending") is True
     assert given.deleted == int(last)
     assert not given.error_was_pending
 

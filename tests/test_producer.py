@@ -75,10 +75,10 @@ def test_a_table_that_is_native(exporter):
     assert (table.version.major, table.version.minor) == (1, 3)
     assert address_in(fastdl.exchange_api(kind)) == address_in(kind.__dlpack_c_exchange_api__)
     held = consumer.from_object(kind.__dlpack_c_exchange_api__, exporter)
-    fields = held.fields()
+    fields = consumer.fields(held)
     assert fields["shape"] == (2, 3)
     assert fields["strides"] == (3, 1)
-    held.delete()
+    held.release()
 
 
 def by_torch(x):
@@ -408,8 +408,8 @@ def test_exports_keep_the_memory(watched):
     gc.collect()
     for one in held:
         assert memory() is not None
-        assert one.fields()["shape"] == (2, 3)
-        one.delete()
+        assert consumer.fields(one)["shape"] == (2, 3)
+        one.release()
     gc.collect()
     assert memory() is None
 
@@ -453,7 +453,7 @@ def test_deleters_with_an_exception_pending(watched):
     del x
     for one in held:
         assert memory() is not None
-        assert one.delete_while_raising() is True
+        assert one.release("pending") is True
     gc.collect()
     assert memory() is None
 

@@ -14,7 +14,8 @@ import pytest
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
-from tests.support.build import compile_source, extension, load_module
+from tests.support import consumer
+from tests.support.build import compile_source, load_module
 from tests.support.headers import ALONE, INSTALLED
 from tests.support.producers import (
     CPU,
@@ -29,7 +30,6 @@ from tests.support.producers import (
 from tests.support.recorder import Native, forward, new_type
 
 READ_ONLY = 1
-consumer = extension("consumer")
 
 
 def frozen():
@@ -49,8 +49,8 @@ def of_old():
 def through_table(x):
     """As a consumer in C does that has the table of the type alone."""
     held = consumer.from_object(fastdl.exchange_api(type(x)), x)
-    flags = held.fields()["flags"]
-    held.delete()
+    flags = consumer.fields(held)["flags"]
+    held.release()
     return bool(flags & READ_ONLY)
 
 

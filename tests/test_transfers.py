@@ -17,7 +17,7 @@ import pytest
 import fastdl
 from fastdl._devices import driver
 from fastdl._protocol import placement
-from tests.support.build import extension
+from tests.support import consumer
 from tests.support.ctypes_dlpack import IS_COPIED, FakeProducer, Managed, capsule_of, opened
 from tests.support.frameworks import (
     Plain,
@@ -323,7 +323,6 @@ def test_a_copy_to_the_host_that_is_not_waited_for_is_seen(here):
     expect_race(here.sim)
 
 
-consumer = extension("consumer")
 TABLE = fastdl.exchange_api(fastdl.Tensor)
 READERS = {
     "tolist": lambda t: t.tolist(),
@@ -343,7 +342,7 @@ READERS = {
     "from_dlpack copy": lambda t: fastdl.from_dlpack(t, copy=True).numpy(),
     "numpy from_dlpack": np.from_dlpack,
     "borrowed through the table": lambda t: consumer.borrow(TABLE, t),
-    "given through the table": lambda t: consumer.from_object(TABLE, t).delete(),
+    "given through the table": lambda t: consumer.from_object(TABLE, t).release(),
 }
 
 
