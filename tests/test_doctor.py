@@ -16,6 +16,7 @@ from fastdl._cli import defects, environment, libraries, options, probe
 from fastdl._cli import report as words
 from fastdl._cli.words import counted
 from tests.support.fake_libraries import ARRAY, distribution, install, run
+from tests.support.isolate import run_isolated
 from tests.support.signals import interruptible
 
 MAKES = "def array(x, dtype, device): return _array('f', x)\n"  # as warp does
@@ -220,7 +221,7 @@ def test_defects_are_those_of_libraries_that_are_known():
 def test_a_folder_of_that_name_is_not_the_library(tmp_path):
     for name in ("warp", "mlx"):  # of which the second is a namespace package
         (tmp_path / name).mkdir()
-    code = f"""if True:
+    printed = run_isolated(f"""
         import sys
         from fastdl._cli.libraries import BY_NAME
         sys.path[:] = [{str(tmp_path)!r}]
@@ -228,9 +229,8 @@ def test_a_folder_of_that_name_is_not_the_library(tmp_path):
         open({str(tmp_path / "mlx" / "core.py")!r}, "w").close()
         sys.path_importer_cache.clear()
         print([BY_NAME[name].installed for name in ("warp", "mlx")])
-    """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout.splitlines() == ["[False, False]", "[False, True]"], done.stderr
+    """)
+    assert printed == "[False, False]\n[False, True]\n"
 
 
 def test_an_unknown_name_is_refused(tmp_path):

@@ -5,8 +5,6 @@ import itertools
 import operator
 import pickle
 import re
-import subprocess
-import sys
 from collections import Counter
 from numbers import Number
 
@@ -20,6 +18,7 @@ from fastdl._protocol import consumer as _consumer
 from tests.support.build import ROOT
 from tests.support.headers import ALONE, INSTALLED, every_world
 from tests.support.interrupts import Index, chatty, sweep
+from tests.support.isolate import describe, run_python
 from tests.support.producers import (
     CPU,
     CUDA,
@@ -112,8 +111,8 @@ def test_what_cannot_raise_does_not(tmp_path):
     for path in ROOT.iterdir():
         if path.name != "build":
             (tmp_path / path.name).symlink_to(path)
-    command = [sys.executable, "-c", TRANSLATE]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    result = run_python("-c", TRANSLATE, cwd=tmp_path)
+    assert result.returncode == 0, describe(result)
     reports = [line for line in result.stdout.splitlines() if "WriteUnraisable" in line]
     assert reports == []
     assert list(tmp_path.rglob("build/**/tensor.c"))

@@ -6,7 +6,6 @@ before, and no read-only tensor becomes writable.
 
 import functools
 import itertools
-import subprocess
 import sys
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 import fastdl
 from fastdl._protocol import consumer as _consumer
 from tests.support import consumer
-from tests.support.build import compile_source, load_module
+from tests.support.build import compile_source, load_module, run_compiler
 from tests.support.headers import ALONE, INSTALLED
 from tests.support.producers import (
     CPU,
@@ -194,19 +193,8 @@ def cython(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("cython")
     name = f"wrappers_{request.param}"
     (place / f"{name}.pyx").write_text(CYTHON)
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "cython",
-            "-3",
-            f"-Xbinding={request.param}",
-            "-Xfreethreading_compatible=True",
-            f"{name}.pyx",
-        ],
-        cwd=place,
-        check=True,
-    )
+    options = ("-3", f"-Xbinding={request.param}", "-Xfreethreading_compatible=True")
+    run_compiler([sys.executable, "-m", "cython", *options, f"{name}.pyx"], cwd=place)
     output = place / f"{name}.so"
     compile_source(place / f"{name}.c", output, "-Wno-error")
     return load_module(name, output)

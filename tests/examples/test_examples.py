@@ -12,8 +12,7 @@ import pytest
 import fastdl
 from tests.examples.building import EXAMPLES as SOURCES
 from tests.examples.building import built, documented_command, run
-from tests.interop.harness import describe, run_python
-from tests.support.isolate import run_isolated
+from tests.support.isolate import describe, run_isolated, run_python
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +69,9 @@ def test_examples():
     """All in one process: it is the libraries that take long to import."""
     options = ("-q", "--tb=short", "-W", "error", "-p", "no:cacheprovider")
     folders = os.pathsep.join(str(built(*example)) for example in EXAMPLES)
-    child = run_python("-m", "pytest", *options, str(CASES), FASTDL_EXAMPLES=folders)
+    child = run_python(
+        "-m", "pytest", *options, str(CASES), env={"FASTDL_EXAMPLES": folders}, timeout=600
+    )
     assert child.returncode == 0, describe(child)
 
 

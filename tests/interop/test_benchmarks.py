@@ -2,7 +2,8 @@
 
 import pytest
 
-from .harness import describe, run_python
+from tests.support.isolate import describe, run_python
+
 from .peers import require
 
 pytestmark = pytest.mark.slow

@@ -3,9 +3,9 @@
 import pytest
 
 from fastdl._bridges import drjit
+from tests.support.isolate import describe, run_python
 
 from .arrays import DRJIT_TENSORS
-from .harness import describe, run_python
 from .peers import require
 
 

@@ -28,7 +28,8 @@ from pathlib import Path
 
 import pytest
 
-from .harness import describe, run_python
+from tests.support.isolate import describe, run_python
+
 from .peers import missing, require
 
 # Test (without parameters) -> why the route "tensors" differs from what NumPy's suite expects.
@@ -166,7 +167,7 @@ def test_numpy_suite_with_fastdl_in_the_middle(route, tmp_path):
         # NumPy 2.5's registry of further types is its own affair: most of its tests cross nothing.
         *("-k", "not TestRegisterDlpackDtype"),
         *("-o", "markers=thread_unsafe", "--rootdir", str(tmp_path), str(tmp_path)),
-        FASTDL_ROUTE=route,
+        env={"FASTDL_ROUTE": route},
     )
     assert child.returncode == 0, describe(child)
     unlike = child.stdout.count("XFAIL")

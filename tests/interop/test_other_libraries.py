@@ -5,7 +5,9 @@ import json
 
 import pytest
 
-from .harness import describe, run_cases, run_python
+from tests.support.isolate import describe, run_python
+
+from .harness import run_cases
 from .peers import PEERS, READ, require
 
 
