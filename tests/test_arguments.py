@@ -19,7 +19,7 @@ from tests.support.producers import (
     Tabled,
     new,
 )
-from tests.support.specs import ANY_DEVICE, FLOAT32, FLOAT64, WRITABLE, C
+from tests.support.specs import ANY_DEVICE, FLOAT32, FLOAT64, WRITABLE
 
 DETACHED = 8
 
@@ -260,9 +260,3 @@ def test_a_failure_keeps_nothing_of_its_arguments_alive(api):
         api.borrow_all([(array_, "x", {}), (5, "y", {})])
     del array_
     assert alive() is None
-
-
-@every_world
-def test_layout(api):
-    with pytest.raises(BufferError, match="^x: expected a row-major"):
-        api.borrow_as(np.ones((3, 4)).T, "x", {"layout": C})

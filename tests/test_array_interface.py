@@ -210,13 +210,6 @@ def test_malformed_interfaces(changes, message):
         fastdl.asarray(OnlyInterface(np.arange(3.0), **changes))
 
 
-def test_an_interface_that_is_no_dict():
-    source = OnlyInterface(np.arange(3.0))
-    source.__array_interface__ = [1]
-    with pytest.raises(BufferError, match="a dict in __array_interface__"):
-        fastdl.asarray(source)
-
-
 # ---- scalars, masked arrays, __array__ ------------------------------------------------------
 
 

@@ -486,23 +486,6 @@ def test_asarray_of_a_closed_buffer():
         assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_a_buffer_of_pointers():
-    """Its exporter gives one to consumers that did not say that they can use it."""
-    make = extension("exporter").exporter
-    with pytest.raises(BufferError, match="suboffsets"):
-        fastdl.asarray(make(bytes(16), "B", 1, (2, 3), (8, 1), suboffsets=(0, -1)))
-
-
-def test_asarray_of_a_cuda_array_interface():
-    class Array:
-        __cuda_array_interface__ = {
-            "shape": (2,), "typestr": "<f4", "data": (64, False), "version": 3
-        }  # fmt: skip
-
-    with pytest.raises(BufferError, match="__cuda_array_interface__"):
-        fastdl.asarray(Array())
-
-
 def test_asarray_takes_one_positional_argument():
     with pytest.raises(TypeError):
         fastdl.asarray(x=b"abc")

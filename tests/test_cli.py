@@ -81,12 +81,6 @@ def test_what_is_vendored_compiles_without_the_package(tmp_path):
     compile_source(source, tmp_path / "module.so", f"-I{tmp_path / 'new'}")
 
 
-def test_facts_and_a_command_do_not_mix():
-    done = run("--include", "demo")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "either a command or options such as --include" in done.stderr
-
-
 def test_no_command_tells_what_there_is():
     done = run()
     assert done.returncode == 0

@@ -116,11 +116,6 @@ def test_shapes_of_other_types(shape):
         fastdl.empty(shape)
 
 
-def test_too_many_dimensions():
-    with pytest.raises(ValueError, match="at most 64 dimensions"):
-        fastdl.empty((1,) * 65)
-
-
 @pytest.mark.parametrize("shape", [2**46, (2**20, 2**26), 2**59])
 def test_memory_that_cannot_be_had(shape):
     with pytest.raises(MemoryError):

@@ -702,11 +702,6 @@ def test_names_of_no_library(name, hint):
         assert str(caught.value).endswith(f", or the name of their package, got {name!r}{hint}")
 
 
-def test_names_of_libraries_whose_objects_hold_arrays():
-    with pytest.raises(ValueError, match=r"got 'pandas.Series': pandas.Series\(fastdl.convert\("):
-        fastdl.convert(b"abc", "pandas.Series")
-
-
 def test_a_library_that_is_not_installed(library):
     library()
     for name in ("fakelib1", "fakelib1.Array"):
