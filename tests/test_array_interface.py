@@ -459,9 +459,3 @@ def test_dask_token():
     assert len({token, *(other.__dask_tokenize__() for other in others)}) == 5
     array[0, 0] = 5
     assert tensor.__dask_tokenize__() != token
-
-
-@pytest.mark.library("dask")
-def test_dask_token_of_device_memory():
-    tensor = fastdl.from_dlpack(capsule_of((3,), device=(2, 0)))
-    assert tensor.__dask_tokenize__() != tensor.__dask_tokenize__()  # it cannot be read

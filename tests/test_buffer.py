@@ -252,15 +252,6 @@ def test_asarray_of_bytes(source):
     assert not source or tensor.data_ptr == np.frombuffer(source, np.uint8).ctypes.data
 
 
-def test_asarray_shares_memory():
-    source = bytearray(4)
-    tensor = fastdl.asarray(source)
-    source[1] = 9
-    assert tensor.tolist() == [0, 9, 0, 0]
-    memoryview(tensor)[0] = 8
-    assert source[0] == 8
-
-
 @pytest.mark.parametrize("code", [code for code in array.typecodes if code not in "uw"])
 def test_asarray_of_every_array_type(code):
     source = array.array(code, [0, 1, 100])

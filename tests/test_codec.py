@@ -1,7 +1,6 @@
 """fastdl.encode and fastdl.decode: a header and the bytes, and what others may send as those."""
 
 import gc
-import socket
 import weakref
 
 import ml_dtypes
@@ -149,17 +148,3 @@ def test_a_buffer_that_is_wrong():
     for arguments in ((7, bytes(24)), (HEADER, 7), (HEADER, None)):
         with pytest.raises(TypeError, match="bytes-like object"):
             fastdl.decode(*arguments)
-
-
-def test_over_a_socket():
-    """Received into memory that was there before."""
-    sent = np.arange(1000, dtype="f8").reshape(10, 100)[2:7]
-    memory = bytearray(10_000)
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        header, data = fastdl.encode(sent)
-        ours.sendall(header)
-        ours.sendall(data)
-        got = theirs.recv(26, socket.MSG_WAITALL)
-        theirs.recv_into(memory, data.nbytes, socket.MSG_WAITALL)
-    np.testing.assert_array_equal(fastdl.decode(got, memory).numpy(), sent)

@@ -2,28 +2,12 @@
 
 import numpy as np
 from hypothesis import given
-from hypothesis import strategies as st
 
 import fastdl
-
-TYPES = [np.uint8, np.int16, np.float32, np.int64, np.complex128]
-
-
-@st.composite
-def layouts(draw):
-    """Arrays of up to five dimensions: permuted, stepped, reversed, broadcast."""
-    shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=5))
-    dtype = draw(st.sampled_from(TYPES))
-    array = np.arange(np.prod(shape) * 8).astype(dtype)[: np.prod(shape)].reshape(shape)
-    array = array.transpose(draw(st.permutations(range(array.ndim))))
-    steps = tuple(slice(None, None, draw(st.sampled_from([1, 1, 2, -1, -3]))) for _ in shape)
-    array = array[steps]
-    if draw(st.booleans()):
-        array = np.broadcast_to(array, (draw(st.integers(1, 3)), *array.shape))
-    return array
+from tests.support.views import arrays
 
 
-@given(layouts())
+@given(arrays())
 def test_a_copy_has_the_values_in_row_major_order(array):
     copy = fastdl.from_dlpack(array).copy()
     assert copy.is_contiguous()

@@ -14,7 +14,6 @@ import pytest
 import fastdl
 from fastdl._cli import defects, environment, libraries, options, probe
 from fastdl._cli import report as words
-from fastdl._cli.words import counted
 from tests.support.fake_libraries import ARRAY, distribution, install, run
 from tests.support.isolate import run_isolated
 from tests.support.signals import interruptible
@@ -383,20 +382,6 @@ def test_an_interrupt_ends_quietly(tmp_path):
 
 
 # ---- words ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("number", "words"), [(1, "1 byte"), (2, "2 bytes"), (0, "0 bytes"), (0.5, "0.5 bytes")]
-)
-def test_counted(number, words):
-    assert counted(number, "byte") == words
-
-
-def test_a_method_that_raises_is_said_to():
-    asked = {"keywords": ["stream"], "capsule": "", "raises": "BufferError"}
-    assert list(words.protocol_lines([{"name": "warp", "dlpack": asked}])) == [
-        "__dlpack__(stream), raises BufferError: warp"
-    ]
 
 
 def test_a_reason_is_the_same_whatever_the_data_is_called():

@@ -9,27 +9,12 @@ import pytest
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
-from tests.support import consumer
 from tests.support.ctypes_dlpack import name_of, opened
 from tests.support.headers import ENTRIES, every_entry
 from tests.support.isolate import run_isolated
 from tests.support.producers import Given, OldProducer, Producer, entries, hostile, types
 
 forms = pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "legacy"])
-
-
-@entries
-@forms
-def test_c1_capsule_that_another_library_consumed(enter, versioned):
-    given = Given(versioned=versioned)
-    capsule = given.capsule()
-    held = consumer.take(capsule)
-    with pytest.raises(ValueError, match="consumed already") as caught:
-        enter(capsule)
-    assert caught.type is ValueError
-    given.assert_alive()
-    held.release()
-    given.assert_released()
 
 
 BOGUS = ["dltensor_bogus", "dltensor_versioned2", "DLTENSOR", "", "x\N{BLACK STAR}y", None]
@@ -136,17 +121,6 @@ def test_c8_failure_before_taking_ownership(enter, versioned):
 
 
 @forms
-def test_c9_export_dropped_unconsumed(versioned):
-    given = Given()
-    tensor = fastdl.from_dlpack(given.capsule())
-    capsule = tensor.__dlpack__(max_version=(1, 3) if versioned else None)
-    del tensor
-    given.assert_alive()
-    del capsule
-    given.assert_released()
-
-
-@forms
 def test_c9_export_renamed_back(versioned):
     """The name counts, not its address: a consumer may write it back from a copy of its own."""
     given = Given()
@@ -205,17 +179,6 @@ def test_c10_export_dropped_while_an_exception_unwinds(versioned):
     del caught
     given.assert_released()
     assert not given.error_was_pending
-
-
-def test_c11_capsule_whose_destructor_ignores_the_name_is_still_renamed():
-    """All a consumer can do for such a producer is to rename before anything else."""
-    given = Given()
-    capsule = given.capsule(destructor=False)
-    tensor = fastdl.from_dlpack(capsule)
-    with pytest.raises(ValueError, match="still to be taken"):
-        consumer.take(capsule)
-    del tensor
-    given.assert_released()
 
 
 class Clearing(Producer):

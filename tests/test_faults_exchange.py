@@ -322,18 +322,6 @@ def test_e5_subclass_of_ndarray_that_overrides_dlpack(enter):
 
 
 @entries
-def test_e6_table_attribute_replaced_or_deleted(enter):
-    kind = published(hostile.table_capsule(hostile.table()))
-    assert calls_of(enter, kind)
-    kind.__dlpack_c_exchange_api__ = 8
-    assert not calls_of(enter, kind)
-    kind.__dlpack_c_exchange_api__ = hostile.table_capsule(hostile.table())
-    assert calls_of(enter, kind)
-    del kind.__dlpack_c_exchange_api__
-    assert not calls_of(enter, kind)
-
-
-@entries
 def test_e6_types_that_come_and_go(enter):
     """A type at the address of a dead one is a type of its own: more of them than any cache."""
     for i in range(600):

@@ -8,16 +8,10 @@ from tests.support import consumer
 from tests.support.producers import (
     Given,
     assert_accepted,
-    assert_refused,
     every_versioned_way,
 )
 
 READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
-
-
-@every_versioned_way
-def test_v1_message_names_the_versions(way):
-    assert_refused(way, BufferError, r"expected DLPack 1\.x, got .* version 2\.7", version=(2, 7))
 
 
 def assert_readonly(tensor):

@@ -255,15 +255,3 @@ def test_a_method_that_raises(inspect, tmp_path):
     assert found["dlpack"]["capsule"] == "" and found["dlpack"]["raises"] == "BufferError"
     facts = dict(drawing.facts(found))
     assert facts["__dlpack__"].endswith("; raises BufferError")
-
-
-def test_plain(folder):
-    expression = "numpy:arange(12.).reshape(3, 4).T"
-    done = run(folder, "inspect", expression, "--only", "numpy")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "  strides       (1, 4) elements" in lines
-    assert "                (8, 32) bytes" in lines
-    assert any(line.startswith("numpy    zero-copy") for line in lines), lines
-    assert "[1/2] array" in done.stderr

@@ -143,10 +143,12 @@ def test_a_copy_of_bytes_can_be_written():
 
 
 @pytest.mark.parametrize("x", [b"abc", np.zeros(1), Given().capsule()], ids=["b", "n", "c"])
-@pytest.mark.parametrize("copy", [1, 0, "yes", np.bool_(True)])
+@pytest.mark.parametrize("copy", [1, 0, "yes", np.bool_(True), 1.0])
 def test_copy_is_a_bool_or_none(x, copy):
-    with pytest.raises(TypeError, match="expected copy=None, True or False, got"):
-        fastdl.asarray(x, copy=copy)
+    enters = [fastdl.asarray, lambda x, copy: fastdl.convert(x, fastdl.Tensor, copy=copy)]
+    for enter in enters if type(x) is bytes else [*enters, fastdl.from_dlpack]:
+        with pytest.raises(TypeError, match="expected copy=None, True or False, got"):
+            enter(x, copy=copy)
 
 
 def test_asarray_of_a_capsule_with_keywords():

@@ -184,18 +184,6 @@ def test_the_pickle_keeps_the_memory_alive():
     assert end() is None
 
 
-def square(tensor):
-    """For the other process."""
-    return fastdl.from_dlpack(tensor.numpy() ** 2)
-
-
-def test_through_a_pool_of_processes():
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        results = pool.map(square, [fastdl.from_dlpack(np.arange(n, dtype="f4")) for n in (3, 5)])
-    assert [result.tolist() for result in results] == [[0, 1, 4], [0, 1, 4, 9, 16]]
-    assert results[0].dtype == "float32"
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("device", [(2, 0), (13, 1), (14, 0), (99, 3)])
 def test_device_memory_cannot_be_pickled(device, protocol):

@@ -114,13 +114,6 @@ def test_facts_differ_in_each_of_their_numbers():
 # ---- Python behaviour -----------------------------------------------------------------------
 
 
-def test_len_and_iteration():
-    tensor = tensor_of(3, 2)
-    assert len(tensor) == 3
-    assert [row.tolist() for row in tensor] == [[0, 1], [2, 3], [4, 5]]
-    assert list(fastdl.from_dlpack(np.zeros((0, 3)))) == []
-
-
 def test_an_iterator_keeps_the_memory():
     iterator = iter(fastdl.from_dlpack(np.arange(4)))
     gc.collect()
@@ -255,14 +248,9 @@ def test_copies_of_every_size(size):
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0", (1, 0), fastdl.Device("cpu")])
-def test_to_where_it_is_already(device):
-    tensor = tensor_of(3)
-    assert tensor.to(device) is tensor
-
-
-@pytest.mark.parametrize("device", ["cpu", "cpu:0", (1, 0), fastdl.Device("cpu")])
 def test_to_device_is_to(device):
     tensor = tensor_of(3)
+    assert tensor.to(device) is tensor
     assert tensor.to_device(device) is tensor
     assert tensor.to_device(device, stream=None) is tensor
     with pytest.raises(BufferError, match="cuda:0"):

@@ -352,11 +352,6 @@ def test_tolist_of_64_dimensions():
     assert value == 7
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
-def test_item(shape):
-    assert fastdl.from_dlpack(np.full(shape, 3)).item() == 3
-
-
 @pytest.mark.parametrize("shape", [(0,), (2,), (1, 2), (3, 0)])
 def test_item_needs_one_element(shape):
     with pytest.raises(ValueError, match="exactly one element"):
