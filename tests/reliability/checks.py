@@ -124,9 +124,9 @@ TAKERS = {
 }
 
 
-def races(case: str, count: int, enter: Callable | None = None) -> None:
+def races(case: str, count: int) -> None:
     """Four threads consume the same capsules: one of them gets each, the others an error."""
-    enter = enter or TAKERS[case]
+    enter = TAKERS[case]
     given = Given()
     tensor = fastdl.from_dlpack(given.capsule())
     for size in batches(count, BATCH):
@@ -359,11 +359,11 @@ PATHS: dict[str, Callable[[], Any]] = {
 refusing, malformed = Refusing(array), Tabled(Given(shape=(-1,)))
 
 
-def growth(case: str, count: int, step: Callable | None = None) -> None:
+def growth(case: str, count: int) -> None:
     """Neither the memory of the process nor the number of Python's blocks grows. One byte of each
     exchange would be seen from a million on; of fewer, what malloc gives at least. Python itself
     comes and goes by some hundred blocks."""
-    step = step or PATHS[case]
+    step = PATHS[case]
     for _ in repeat(None, count // 10):  # pools and caches fill
         step()
     gc.collect()
