@@ -18,13 +18,12 @@ import pytest
 import fastdl
 from tests.support.cxx import binding
 from tests.support.isolate import run_isolated
-from tests.support.producers import CPU, CUDA, Given, Producer, Tabled, hostile
+from tests.support.producers import CPU, CUDA, Given, Producer, Tabled, hostile, raises
 from tests.support.threads import together
 
 pytestmark = pytest.mark.slow
 
 LIBRARIES = ("nanobind", "pybind11")
-READ_ONLY = 1
 
 DTYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -273,22 +272,16 @@ def test_an_exception_waits_for_the_other_arguments(casters):
 
 
 def test_an_interrupt_is_no_reason_to_try_another_overload(casters):
-    def interrupt(self):
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        casters.pick(2.0, Producer(Given(), act=interrupt))
+        casters.pick(2.0, Producer(Given(), act=raises(KeyboardInterrupt)))
 
 
 # ---- what goes wrong on the way ----
 
 
 def test_the_producers_own_exception(casters):
-    def fail(self):
-        raise LookupError("not today")
-
     with pytest.raises(LookupError, match="^not today"):
-        casters.anything(Producer(Given(), act=fail))
+        casters.anything(Producer(Given(), act=raises(LookupError("not today"))))
 
 
 def test_malformed_tensor(casters):

@@ -33,7 +33,7 @@ from fastdl._convert.convert import (
 from fastdl._core import tensor as core
 from tests.interop.cases.common import aligned
 from tests.support.library import Array, libraries
-from tests.support.producers import CUDA, Given, OldProducer, Producer, Tabled, hostile, new
+from tests.support.producers import CUDA, Given, OldProducer, Producer, Tabled, hostile, new, raises
 
 
 @pytest.fixture
@@ -208,9 +208,7 @@ Odd.__module__ = "a_package_with_a_long_name.and_a_module"
 
 
 def test_a_producer_that_refuses():
-    def act(self):
-        raise RuntimeError("first line\n" + "second line\n" * 60)
-
+    act = raises(RuntimeError("first line\n" + "second line\n" * 60))
     with pytest.raises(
         BufferError, match="cannot be converted to numpy.ndarray: RuntimeError: first l"
     ) as e:
@@ -246,9 +244,7 @@ def test_advice_behind_a_text_of_several_lines_is_never_cut():
 
 
 def test_messages_of_others_are_shortened():
-    def act(self):
-        raise BufferError("long " * 100)
-
+    act = raises(BufferError("long " * 100))
     with pytest.raises(BufferError) as caught:
         fastdl.convert(new(Producer)(Given(), act=act), np.ndarray)
     assert str(caught.value).endswith("long ...")

@@ -10,7 +10,7 @@ import pytest
 import fastdl
 from fastdl._native import device_facts
 from fastdl._protocol import consumer
-from tests.support.comparing import are_equal
+from tests.support.comparing import Theirs, are_equal
 from tests.support.ctypes_dlpack import FakeProducer, capsule_of
 from tests.support.dlpack_h import enumerators
 
@@ -116,19 +116,6 @@ def test_the_first_device_of_a_type_stays_one_object_however_many_others_there_a
     for number in range(300):
         assert fastdl.Device(2, number).id == number
     assert fastdl.Device("cpu") is before is fastdl.Device(1, 0) is fastdl.empty(3).device
-
-
-class Theirs:
-    """A device with the protocol that libraries agreed on."""
-
-    def __init__(self, *numbers):
-        self.numbers = numbers
-
-    def __repr__(self):  # the same in each process: it names a test
-        return f"Theirs{self.numbers}"
-
-    def __dlpack_device__(self):
-        return self.numbers
 
 
 #: Forms of one device; torch's and JAX's are in tests/interop.

@@ -10,7 +10,7 @@ import pytest
 
 import fastdl
 from fastdl._native import dtype_facts
-from tests.support.comparing import are_equal
+from tests.support.comparing import Theirs, are_equal
 from tests.support.dlpack_h import enumerators
 
 # DLDataTypeCode of DLPack 1.3, typed in from the specification.
@@ -260,19 +260,6 @@ def test_a_dtype_of_ml_dtypes_name():
         Mine.__module__, Mine.__name__ = module, "bfloat15"
         with pytest.raises(ValueError, match="expected a dtype of native numbers"):
             fastdl.DType(np.dtype((Mine, 2)))
-
-
-class Theirs:
-    """A dtype with the protocol that libraries agreed on."""
-
-    def __init__(self, *numbers):
-        self.numbers = numbers
-
-    def __repr__(self):  # the same in each process: it names a test
-        return f"Theirs{self.numbers}"
-
-    def __dlpack_data_type__(self):
-        return self.numbers
 
 
 def test_the_exchange_of_dtypes():

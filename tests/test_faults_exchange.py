@@ -26,6 +26,7 @@ from tests.support.producers import (
     entries,
     hostile,
     new_table,
+    raises,
     tensors_of_pyarrow,
 )
 
@@ -255,11 +256,7 @@ def test_e4_refusal_of_a_type_with_dlpack_is_asked_there(enter, mode):
         assert len(producer.asked) == 1
         del tensor
         producer.managed.assert_released()
-
-    def act(self):
-        raise RuntimeError("of the producer")
-
-    producer = kind(Given(), act=act)
+    producer = kind(Given(), act=raises(RuntimeError("of the producer")))
     producer.mode = mode
     with pytest.raises(RuntimeError, match="of the producer") as caught:
         enter(producer)

@@ -21,10 +21,12 @@ from tests.support.producers import (
     BareProducer,
     Given,
     Lending,
+    LendingProducer,
     Nulls,
     OldProducer,
     Producer,
     Tabled,
+    TabledProducer,
     hostile,
     new,
     new_table,
@@ -34,19 +36,6 @@ from tests.support.producers import (
 READ_ONLY = 1
 PROTOCOL, HAS_DLPACK = 2, 16  # FASTDL_TYPE_*
 MAX_VERSION = 2  # FASTDL_KEYWORD_*
-
-
-class TabledProducer(Tabled, Producer):
-    """And `__dlpack__` as well."""
-
-    __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
-
-    def __init__(self, managed, mode="give", **attributes):
-        Producer.__init__(self, managed, mode=mode, **attributes)
-
-
-class LendingProducer(TabledProducer):
-    __dlpack_c_exchange_api__ = Lending.__dlpack_c_exchange_api__
 
 
 def fresh(kind, **members):
@@ -726,7 +715,7 @@ def test_work_stream_of_what_dlpack_gave_after_a_refusal(api, kind):
     """The default one, for which it was asked, not that of the table."""
     try:
         hostile.set_stream(0, 0x5EED, False)
-        assert api.work_stream(kind(Given(device=CUDA), "raise", device=CUDA)) == 0
+        assert api.work_stream(kind(Given(device=CUDA), device=CUDA, mode="raise")) == 0
         hostile.set_stream(0, 0x5EED, True)
         assert api.work_stream(Lending(Given(device=CUDA))) == 0x5EED  # raises in passing
     finally:

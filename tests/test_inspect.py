@@ -117,20 +117,15 @@ def test_the_plan_for_a_type_with_a_table(inspect, folder):
 
 
 def test_the_plan_for_a_type_with_nothing_but_dlpack(inspect, tmp_path):
+    """On the host, on a device, and there of a library that does not order its work."""
     plan, lines = planned(inspect, tmp_path, "hosted", (1, 0))
     assert (plan["keywords"], plan["stream"]) == ({"max_version": [1, 3]}, None)
     called = "__dlpack__(max_version=(1, 3))"
     assert lines == [called, "none is made to wait", "copied by fastdl"]
-
-
-def test_the_plan_for_data_on_a_device(inspect, tmp_path):
     plan, lines = planned(inspect, tmp_path, "on_device", (2, 0))
     assert (plan["stream"], plan["copies"]) == (1, ["its library", "fastdl"])
     called = "__dlpack__(max_version=(1, 3), stream=1)"
     assert lines == [called, "1 is made to wait", "copied by its library, otherwise fastdl"]
-
-
-def test_the_plan_for_data_that_its_library_does_not_order(inspect, tmp_path):
     plan, lines = planned(inspect, tmp_path, "nanobind", (2, 0))
     assert (plan["path"], lines[0]) == ("refused", "refused")
 

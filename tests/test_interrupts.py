@@ -26,10 +26,12 @@ from tests.support.producers import (
     DraftProducer,
     Given,
     Lending,
+    LendingProducer,
     Producer,
     Tabled,
     entries,
     hostile,
+    raises,
 )
 
 # ---- by the source --------------------------------------------------------------------------
@@ -212,23 +214,14 @@ class Pair:
 
 
 def refusing(error):
-    def act(self):
-        raise error()
-
-    return lambda: chatty(Producer)(Given(), act=act)
+    return lambda: chatty(Producer)(Given(), act=raises(error))
 
 
 PRODUCERS = {
     **{name: lambda kind=kind: chatty(kind)(Given()) for name, kind in KINDS.items()},
     "known producer": lambda: Producer(Given()),
     "table that refuses": lambda: chatty(Tabled)(Given(), "raise"),
-    "table, then protocol": lambda: chatty(
-        type(
-            "Both",
-            (Producer,),
-            {"__dlpack_c_exchange_api__": vars(Lending)["__dlpack_c_exchange_api__"]},
-        )
-    )(Given(), mode="raise"),
+    "table, then protocol": lambda: chatty(LendingProducer)(Given(), mode="raise"),
     "refuses": refusing(ValueError),
     "refuses keywords": refusing(Words),
     "device of odd kinds": lambda: Producer(Given(), Pair(Member(), Index(0))),

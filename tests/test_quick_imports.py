@@ -14,7 +14,7 @@ import pytest
 import fastdl
 from fastdl._cli.import_paths import keywords_of
 from tests.support.named import NAMES, NotAsked, named
-from tests.support.producers import CUDA, Given, OldProducer, Producer, hostile
+from tests.support.producers import CUDA, Given, OldProducer, Producer, hostile, raises
 
 # ---- buffers --------------------------------------------------------------------------------
 
@@ -276,10 +276,7 @@ def test_what_is_no_capsule():
 
 @pytest.mark.parametrize("error", [BufferError, RuntimeError, KeyboardInterrupt, MemoryError])
 def test_what_it_raises_passes(error):
-    def act(self):
-        raise error("from the producer")
-
-    x = later()(None, act=act)
+    x = later()(None, act=raises(error("from the producer")))
     with pytest.raises(error, match="from the producer"):
         fastdl.from_dlpack(x)
     assert len(x.asked) == 1

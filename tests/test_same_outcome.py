@@ -22,6 +22,7 @@ from tests.support.producers import (
     OldProducer,
     Producer,
     Tabled,
+    TabledProducer,
     Wrapper,
     new,
     raises,
@@ -35,13 +36,6 @@ MEMORY = arrays.array("f", range(6))  # one for all, so that addresses can be co
 
 def given(**fields):
     return Given(memory=MEMORY, **fields)
-
-
-class Both(Producer):
-    """A table beside `__dlpack__`."""
-
-    __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
-    mode = "give"
 
 
 def inner(self):
@@ -128,8 +122,10 @@ SOURCES = {
     "table, failing": lambda of_type: of_type(Tabled)(given(), "fail"),
     "table, raising": lambda of_type: of_type(Tabled)(given(), "fail and raise"),
     "table, nothing": lambda of_type: of_type(Tabled)(given(), "nothing"),
-    "table and protocol": lambda of_type: of_type(Both)(given()),
-    "table refuses, protocol": lambda of_type: of_type(Both)(given(), mode="fail and raise"),
+    "table and protocol": lambda of_type: of_type(TabledProducer)(given()),
+    "table refuses, protocol": lambda of_type: of_type(TabledProducer)(
+        given(), mode="fail and raise"
+    ),
     "array": lambda of_type: ARRAY,
     "array, strided, read-only": lambda of_type: FROZEN,
     "array, scalar": lambda of_type: SCALAR,

@@ -138,6 +138,17 @@ class Lending(Tabled):
     __dlpack_c_exchange_api__ = hostile.table_capsule(new_table(lends=True))
 
 
+class TabledProducer(Producer):
+    """Has a table beside `__dlpack__`, and `mode` as Tabled has."""
+
+    __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
+    mode = "give"
+
+
+class LendingProducer(TabledProducer):
+    __dlpack_c_exchange_api__ = Lending.__dlpack_c_exchange_api__
+
+
 def new(kind):
     """A type like `kind` of which fastdl knows nothing yet."""
     return type(kind.__name__, (kind,), {"__module__": kind.__module__})
