@@ -284,13 +284,6 @@ def test_the_producers_own_exception(casters):
         casters.anything(Producer(Given(), act=raises(LookupError("not today"))))
 
 
-def test_malformed_tensor(casters):
-    given = Given(shape=(2, -3))
-    with pytest.raises(BufferError, match="a negative dimension"):
-        casters.anything(Producer(given))
-    given.assert_released()
-
-
 @pytest.mark.parametrize("kind", [Producer, Tabled])
 @pytest.mark.parametrize(
     ("function", "error"),

@@ -164,23 +164,6 @@ def test_c14_export_that_its_consumer_changed(enter, words, change):
     given.assert_released()
 
 
-@forms
-def test_c10_export_dropped_while_an_exception_unwinds(versioned):
-    given = Given()
-
-    def fail(tensor):
-        capsule = tensor.__dlpack__(max_version=(1, 3) if versioned else None)
-        del tensor
-        raise LookupError(f"of the caller, holding {type(capsule).__name__}")
-
-    with pytest.raises(LookupError, match="of the caller") as caught:
-        fail(fastdl.from_dlpack(given.capsule()))
-    assert caught.value.__context__ is None
-    del caught
-    given.assert_released()
-    assert not given.error_was_pending
-
-
 class Clearing(Producer):
     """The destructor of its capsules clears the pending exception, as that of nanobind does."""
 
