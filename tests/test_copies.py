@@ -9,8 +9,14 @@ from tests.support.views import arrays
 
 @given(arrays())
 def test_a_copy_has_the_values_in_row_major_order(array):
-    copy = fastdl.from_dlpack(array).copy()
-    assert copy.is_contiguous()
+    tensor = fastdl.from_dlpack(array)
+    for order, expected in (("C", array.flags.c_contiguous), ("F", array.flags.f_contiguous)):
+        assert tensor.is_contiguous(order) is expected
+    assert tensor.is_contiguous() is array.flags.c_contiguous
+    copy = tensor.copy()
+    assert copy.is_contiguous() and copy.is_copied and not copy.readonly
+    assert copy.dtype == tensor.dtype
+    assert not np.may_share_memory(copy.numpy(), array)
     assert copy.shape == array.shape
     assert copy.numpy().tobytes() == np.ascontiguousarray(array).tobytes()
 
