@@ -34,13 +34,6 @@ from tests.support.producers import (
 )
 
 READ_ONLY = 1
-PROTOCOL, HAS_DLPACK = 2, 16  # FASTDL_TYPE_*
-MAX_VERSION = 2  # FASTDL_KEYWORD_*
-
-
-def fresh(kind, **members):
-    """A type like `kind` that no header has seen."""
-    return type(kind.__name__, (kind,), members)
 
 
 # ---- what is borrowed -----------------------------------------------------------------------
@@ -185,8 +178,7 @@ def test_a_pending_exception_on_entry():
     """Each function succeeds, or fails with an exception; nothing crashes and nothing leaks."""
     run_isolated("""
         from tests.support.headers import ALONE, INSTALLED
-        from tests.support.producers import Given, Lending, OldProducer, Producer, Tabled
-        from tests.test_header import fresh
+        from tests.support.producers import Given, Lending, OldProducer, Producer, Tabled, new
         import fastdl
         import numpy as np
         FUNCTIONS = ("borrow", "borrow_as", "borrow_all", "expect", "own", "empty", "work_stream",
@@ -198,7 +190,7 @@ def test_a_pending_exception_on_entry():
                     continue  # it would not be alone any more
                 for base in (Producer, OldProducer, Tabled, Lending):
                     for again in range(2):  # a type that is new, and known
-                        kind = fresh(base)
+                        kind = new(base)
                         if again:
                             api.exchange_api(kind)
                         given = Given(versioned=base is not OldProducer)
@@ -214,7 +206,7 @@ def test_a_pending_exception_on_entry():
 
 @alone
 def test_a_library_whose_capsules_keep_nothing_alive(api):
-    kind = fresh(Producer, __module__="onnxruntime.capi", __qualname__="OrtValue")
+    kind = new(Producer, __module__="onnxruntime.capi", __qualname__="OrtValue")
     producer = kind(Given())
     alive = weakref.ref(producer)
     capsule = api.own(producer)
@@ -233,7 +225,7 @@ def test_a_library_whose_capsules_keep_nothing_alive(api):
      ("mlx.core", "array", True), ("jaxlibrary", "ArrayImpl", False)],
 )  # fmt: skip
 def test_legacy_capsules_of_immutable_types_are_read_only(api, module, name, immutable):
-    kind = fresh(OldProducer, __module__=module, __qualname__=name)
+    kind = new(OldProducer, __module__=module, __qualname__=name)
     for _ in range(2):
         view = api.borrow(kind(Given(versioned=False)))
         assert bool(view["flags"] & READ_ONLY) is immutable
@@ -343,7 +335,7 @@ def test_no_metaclass_is_asked_what_its_classes_are(api, name, answer):
 )
 @pytest.mark.parametrize("kind", [Lending, Producer])
 def test_a_tensor_that_is_traced_has_no_memory(api, kind, module, name):
-    tracer = fresh(fresh(kind, __module__=module, __qualname__=name))
+    tracer = new(new(kind, __module__=module, __qualname__=name))
     for enter in (api.borrow, api.own, fastdl.from_dlpack, fastdl.asarray):
         given = Given()
         with pytest.raises(BufferError, match="tracer.*custom operator"):
@@ -362,7 +354,7 @@ def test_a_tensor_that_is_traced_has_no_memory(api, kind, module, name):
 @every_world
 def test_trust_is_in_the_table_of_the_library(api):
     """Not in that of a class which derives from the library's."""
-    base = fresh(Producer, __module__="torch", __qualname__="Tensor")
+    base = new(Producer, __module__="torch", __qualname__="Tensor")
     kind = type("Mine", (base,), {"__dlpack_c_exchange_api__": Lending.__dlpack_c_exchange_api__})
     with pytest.raises(BufferError, match="a negative dimension"):
         api.borrow(kind(Given(shape=(2, -1)), mode="give"))
@@ -376,7 +368,9 @@ def test_what_a_type_does_not_take_is_remembered():
     run_isolated("""
         import sysconfig
         from tests.support.headers import ALONE, INSTALLED
-        from tests.test_header import HAS_DLPACK, MAX_VERSION, PROTOCOL, Given, OldProducer, new
+        from tests.support.producers import Given, OldProducer, new
+        PROTOCOL, HAS_DLPACK = 2, 16  # FASTDL_TYPE_*
+        MAX_VERSION = 2  # FASTDL_KEYWORD_*
         for name, api in (ALONE | INSTALLED).items():
             kind = new(OldProducer)
             sources = [kind(Given(versioned=False)) for _ in range(2)]
@@ -727,10 +721,9 @@ def test_what_modules_share():
     run_isolated("""
         import fastdl
         from tests.support.headers import ALONE, INSTALLED
-        from tests.support.producers import Given, Lending
-        from tests.test_header import fresh
+        from tests.support.producers import Given, Lending, new
         one, other = ALONE.values()
-        kind = fresh(Lending)
+        kind = new(Lending)
         one.borrow(kind(Given()))
         assert one.record(kind) is not None and other.record(kind) is None
         assert other.borrow(kind(Given()))["shape"] == (2, 3)
@@ -738,7 +731,7 @@ def test_what_modules_share():
         assert other.record(kind) is None
         one.borrow(kind(Given()))
         assert other.record(kind) == one.record(kind) != None
-        kind = fresh(Lending)
+        kind = new(Lending)
         fastdl.from_dlpack(kind(Given()))
         assert one.record(kind) is not None
     """)
@@ -747,7 +740,7 @@ def test_what_modules_share():
 @installed
 def test_a_table_registered_later_is_used(api):
     """By modules that have met the type before, too."""
-    kind = fresh(Producer)
+    kind = new(Producer)
     source = kind(Given(), mode="give")
     api.borrow(source)
     assert len(source.asked) == 1
@@ -767,7 +760,7 @@ def test_a_table_registered_while_its_type_is_described_is_not_lost(api):
             raise AttributeError
 
     registered = []
-    kind = fresh(Producer, __dlpack_c_exchange_api__=Registering())
+    kind = new(Producer, __dlpack_c_exchange_api__=Registering())
     for _ in range(2):
         assert api.borrow(kind(Given(), mode="give"))["owned"] is False
 

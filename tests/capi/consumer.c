@@ -82,7 +82,6 @@ static PyObject *delete_on_threads(PyObject *self, PyObject *arguments)
     int threads, keep_gil;
     PyThreadState *state = NULL;
     batch all, *batches;
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "O!ip", &PyList_Type, &list, &threads, &keep_gil))
         return NULL;
     batches = calloc((size_t)threads, sizeof(*batches));
@@ -131,7 +130,6 @@ static void delete_late(void)
 
 static PyObject *delete_at_exit(PyObject *self, PyObject *list)
 {
-    (void)self;
     if (gather(list, &late) < 0)
         return NULL;
     if (atexit(delete_late) != 0)
@@ -141,7 +139,6 @@ static PyObject *delete_at_exit(PyObject *self, PyObject *list)
 
 static PyObject *delete_during_exit(PyObject *self, PyObject *list)
 {
-    (void)self;
     if (gather(list, &late) < 0 || start(delete_batch_late, &late) < 0)
         return NULL;
     Py_RETURN_NONE;
@@ -155,7 +152,6 @@ static PyObject *work_stream(PyObject *self, PyObject *arguments)
     int type, id, result;
     const DLPackExchangeAPI *table;
     void *out = (void *)(uintptr_t)16;
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "Oii", &capsule, &type, &id) ||
         (table = PyCapsule_GetPointer(capsule, "dlpack_exchange_api")) == NULL)
         return NULL;

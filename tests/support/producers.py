@@ -149,9 +149,9 @@ class LendingProducer(TabledProducer):
     __dlpack_c_exchange_api__ = Lending.__dlpack_c_exchange_api__
 
 
-def new(kind):
+def new(kind, **members):
     """A type like `kind` of which fastdl knows nothing yet."""
-    return type(kind.__name__, (kind,), {"__module__": kind.__module__})
+    return type(kind.__name__, (kind,), {"__module__": kind.__module__, **members})
 
 
 class TorchDtype:
