@@ -19,6 +19,7 @@ from tests.support.build import ROOT
 from tests.support.headers import ALONE, INSTALLED, every_world
 from tests.support.interrupts import Index, chatty, sweep
 from tests.support.isolate import describe, run_python
+from tests.support.named import named
 from tests.support.producers import (
     CPU,
     CUDA,
@@ -152,17 +153,10 @@ def test_an_allocator_or_maker_that_succeeds_and_interrupts(api):
         with pytest.raises(KeyboardInterrupt):
             api.empty(np.empty((2, 3)), Tabled)
         given.assert_released()
-        with pytest.raises(KeyboardInterrupt):
-            api.wrap(Given().capsule(), Tabled)
-    finally:
-        hostile.set_maker("raise")
-
-
-def test_convert_over_a_table_that_succeeds_and_interrupts():
-    hostile.set_maker("give, interrupt")
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            fastdl.convert(np.arange(6.0), Tabled)
+        for make in (lambda: api.wrap(Given().capsule(), Tabled),
+                     lambda: fastdl.convert(np.arange(6.0), Tabled)):  # fmt: skip
+            with pytest.raises(KeyboardInterrupt):
+                make()
     finally:
         hostile.set_maker("raise")
 
@@ -299,22 +293,6 @@ def described(**entries):
     return Interface
 
 
-class WithArray:
-    def __array__(self, dtype=None, copy=None):
-        return np.arange(3.0)
-
-
-class WithCuda:
-    @property
-    def __cuda_array_interface__(self):
-        return {"shape": (3,), "typestr": "<f4", "data": (256, False), "version": 3}
-
-
-class WithArrow:
-    def __arrow_c_array__(self, requested_schema=None):
-        return fastdl.from_dlpack(np.arange(3)).__arrow_c_array__()
-
-
 def small_floats():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     return np.arange(3).astype(ml_dtypes.bfloat16)
@@ -324,16 +302,18 @@ OTHERS = {
     "array interface": described(),
     "array interface, malformed": described(strides=(Index(4), Index(3))),
     "array interface, odd data": described(data=Answer()),
-    "__array__": WithArray,
-    "__cuda_array_interface__": WithCuda,
-    "__arrow_c_array__": WithArrow,
+    "__array__": named("A", "m", __array__=lambda self, dtype=None, copy=None: np.arange(3.0)),
+    "__cuda_array_interface__": named("A", "m", __cuda_array_interface__={
+        "shape": (3,), "typestr": "<f4", "data": (256, False), "version": 3}),
+    "__arrow_c_array__": named("A", "m", __arrow_c_array__=lambda self, requested_schema=None:
+                               fastdl.from_dlpack(np.arange(3)).__arrow_c_array__()),
     "ml_dtypes": small_floats,
     "masked array": lambda: np.ma.array([1, 2, 3], mask=[0, 1, 0]),
     "array": lambda: np.arange(6.0)[::2],
     "array of text": lambda: np.array(["a"]),
     "buffer": lambda: bytearray(b"abc"),
     "list": lambda: [1, 2],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if "asarray" in e or "convert" in e])
