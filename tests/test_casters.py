@@ -3,6 +3,7 @@ compiled for both."""
 
 import contextlib
 import gc
+import os
 import re
 import sys
 import textwrap
@@ -36,9 +37,14 @@ def library(request):
     return request.param
 
 
+#: Of test_clang.py, which has these tests run once more.
+COMPILER = tuple(os.environ.get("FASTDL_CASTERS_BY", "").split())
+
+
 @pytest.fixture(scope="module")
 def casters(library):
-    return binding(f"casters_{library}", library)
+    flags = ("-O0",) if COMPILER else ()
+    return binding(f"casters_{library}", library, None, *flags, compiler=COMPILER)
 
 
 def readonly(array):
