@@ -433,7 +433,7 @@ def test_deleters_when_the_interpreter_is_gone(name, when):
     PRODUCERS[name]()  # or skips
     printed = run_isolated(f"""
         import numpy as np
-        from tests.test_producer import PRODUCERS, consumer, ways_to_hold
+        from tests.support.every_producer import PRODUCERS, consumer, ways_to_hold
         produce = PRODUCERS[{name!r}]()
         held = []
         for _ in range(100):
