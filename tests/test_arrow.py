@@ -231,14 +231,6 @@ def test_values_without_memory():
         fastdl.asarray(producer)
 
 
-def test_capsules_are_consumed_once():
-    producer = arrow.Producer(floats(1, 2))
-    tensor = fastdl.asarray(producer)
-    with pytest.raises(ValueError, match="consumed already"):
-        fastdl.asarray(producer)
-    assert tensor.tolist() == [1, 2]
-
-
 def test_a_count_that_fails_is_no_reason():
     """The error of the library itself comes out."""
 

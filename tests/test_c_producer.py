@@ -10,8 +10,7 @@ import pytest
 
 import fastdl
 from fastdl._core import exchange
-from tests.support import headers
-from tests.support.build import extension
+from tests.support import consumer, headers
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, WORLDS, given
 from tests.support.ctypes_dlpack import CPU, CUDA, IS_COPIED, OPENCL, address_in, opened, strides_in
 from tests.support.every_producer import ways_to_hold
@@ -22,7 +21,6 @@ with_a_gil = pytest.mark.skipif(
     reason="without a GIL there is no limited API, and types die later",
 )
 
-consumer = extension("consumer")
 
 KINDS = {
     f"{name}: {kind}": getattr(api, kind)
@@ -81,19 +79,24 @@ def test_what_it_lends_is_not_checked_again(kind):
 def test_lending(api, array):
     address = array.ctypes.data
     flat = np.arange(4, dtype=np.float32)
-    assert api.borrow(given(api.Lending, array)) == (0, address, [2, 3], [3, 1])
-    assert api.borrow(given(api.Lending, flat, strides=None)) == (0, flat.ctypes.data, [4], [1])
+
+    def borrowed(x):
+        view = api.borrow(x)
+        return view["owned"], view["data"], view["shape"], view["strides"]
+
+    assert borrowed(given(api.Lending, array)) == (False, address, (2, 3), (3, 1))
+    assert borrowed(given(api.Lending, flat, strides=None)) == (False, flat.ctypes.data, (4,), (1,))
     assert api.lend(given(api.Lending, array)) == (2, address, 0)
     assert api.lend(given(api.Lending, array, offset=8)) == (2, address + 8, 0)
     assert api.lend(given(api.Exporting, array)) is None
-    assert api.borrow(given(api.Exporting, array)) == (1, address, [2, 3], [3, 1])
+    assert borrowed(given(api.Exporting, array)) == (True, address, (2, 3), (3, 1))
     # What cannot be lent is exported.
     for x in (given(api.Roomy, array), given(api.Lending, array, strides=None)):
-        assert api.borrow(x) == (1, address, [2, 3], [3, 1])
+        assert borrowed(x) == (True, address, (2, 3), (3, 1))
         with pytest.raises(BufferError, match="does not store shape and strides to be lent"):
             api.lend(x)
     array.flags.writeable = False
-    assert api.borrow(given(api.Lending, array))[0] == 1
+    assert api.borrow(given(api.Lending, array))["owned"]
     with pytest.raises(BufferError, match="read-only"):
         api.lend(given(api.Lending, array))
 
@@ -104,8 +107,8 @@ def test_strides_are_filled_in(kind, array):
     for version in (None, (1, 3)):
         assert strides_in(opened(x.__dlpack__(max_version=version)).tensor) == (3, 1)
     held = consumer.from_object(kind.__dlpack_c_exchange_api__, x)
-    assert held.fields()["strides"] == (3, 1)
-    held.delete()
+    assert consumer.fields(held)["strides"] == (3, 1)
+    held.release()
 
 
 @every_kind
@@ -361,7 +364,7 @@ def test_exports_keep_the_object_that_owns_itself(kind, array):
     del x
     for one in held:
         assert object_() is not None
-        one.delete()
+        one.release()
     gc.collect()
     assert object_() is None
 
@@ -372,8 +375,8 @@ def test_memory_that_nobody_owns(kind, array):
     held = list(ways_to_hold(x))
     del x
     for one in held:
-        assert one.fields()["data"] == array.ctypes.data
-        one.delete()
+        assert consumer.fields(one)["data"] == array.ctypes.data
+        one.release()
 
 
 # ---- publishing -----------------------------------------------------------------------------
@@ -395,7 +398,7 @@ def test_publishing_makes_a_type_a_producer_at_once(api, array):
     api.publish(kind, "spare")
     assert published(kind) == list(NAMES)
     assert fastdl.from_dlpack(x).tolist() == array.tolist()
-    assert api.borrow(x)[2] == [2, 3]
+    assert api.borrow(x)["shape"] == (2, 3)
     api.publish(kind, "spare")  # again: nothing to do
     assert fastdl.from_dlpack(x).tolist() == array.tolist()
 

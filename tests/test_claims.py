@@ -45,14 +45,6 @@ def test_each_figure_was_measured(path):
     assert summary.wrong_figures(prose(path) if path.suffix == ".md" else path.read_text()) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["It costs 5 ns.", "a table plus 3 ns", "12 to 13 ms", "table plus\n * 99 ns", "3 times"],
-)
-def test_a_wrong_figure_is_found(text):
-    assert len(summary.wrong_figures(text)) == 1
-
-
 def test_every_figure_in_prose_is_used():
     text = "\n".join(path.read_text() for path in [*PAGES, *HEADERS])
     text = re.sub(r"\s+(?:\*\s+)?", " ", text)

@@ -16,15 +16,14 @@ from fastdl._cli.libraries import LIBRARIES
 from tests.support.build import compile_source
 from tests.support.fake_libraries import install
 from tests.support.fake_libraries import run as run_with
+from tests.support.isolate import run_isolated, run_python
 
 PACKAGE = Path(fastdl.__file__).parent
 INSTALLED = Path(fastdl.get_include()).parent == PACKAGE  # or a source tree, built in place
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "fastdl", *arguments], capture_output=True, text=True, timeout=120
-    )
+    return run_python("-m", "fastdl", *arguments)
 
 
 def test_version():
@@ -62,22 +61,14 @@ def test_source_tree_has_no_folder_for_pkg_config():
 
 
 def test_folders_need_neither_compiler_nor_library():
-    code = """if True:
+    code = """
         import sys
         sys.modules["numpy"] = sys.modules["subprocess"] = sys.modules["distutils"] = None
         sys.modules["setuptools"] = None
         from fastdl.__main__ import main
         assert main(["--version", "--include", "--cflags", "--cmakedir"]) == 0
     """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 4
+    assert len(run_isolated(code, env={"PATH": ""}).splitlines()) == 4
 
 
 def test_what_is_vendored_compiles_without_the_package(tmp_path):
@@ -88,12 +79,6 @@ def test_what_is_vendored_compiles_without_the_package(tmp_path):
     source = tmp_path / "module.c"
     source.write_text("#define FASTDL_IMPLEMENTATION\n#include <fastdl/fastdl.h>\n")
     compile_source(source, tmp_path / "module.so", f"-I{tmp_path / 'new'}")
-
-
-def test_facts_and_a_command_do_not_mix():
-    done = run("--include", "demo")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "either a command or options such as --include" in done.stderr
 
 
 def test_no_command_tells_what_there_is():
@@ -124,8 +109,7 @@ def test_a_limit_is_a_time(limit, capsys):
 
 def run_into(output, *arguments):
     """With another standard output, an open file; what it says on the standard error."""
-    command = [sys.executable, "-m", "fastdl", *arguments]
-    done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=120)
+    done = run_python("-m", "fastdl", *arguments, stdout=output)
     assert done.returncode == 1
     return done.stderr
 

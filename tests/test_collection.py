@@ -21,14 +21,20 @@ def array_with_tensor():
     return array
 
 
-def test_views_that_die_in_a_cycle_are_counted_down():
-    """Else the collector would think that exports are views, and take what they stand on."""
+def array_whose_views_died():
+    """In cycles."""
     array = array_with_tensor()
     for _ in range(3):
         cycle = [array.tensor[1:]]
         cycle.append(cycle)
         del cycle
     gc.collect()
+    return array
+
+
+def test_views_that_die_in_a_cycle_are_counted_down():
+    """Else the collector would think that exports are views, and take what they stand on."""
+    array = array_whose_views_died()
     exports = [np.from_dlpack(array.tensor) for _ in range(3)]
     owner = array.tensor
     array.marker = "intact"
@@ -41,12 +47,7 @@ def test_views_that_die_in_a_cycle_are_counted_down():
 
 
 def test_an_exported_array_in_a_cycle_keeps_its_attributes():
-    array = array_with_tensor()
-    for _ in range(3):
-        cycle = [array.tensor[1:]]
-        cycle.append(cycle)
-        del cycle
-    gc.collect()
+    array = array_whose_views_died()
     collected = []
     array.witness = type("Witness", (), {"__del__": lambda self: collected.append(1)})()
     exports = [np.from_dlpack(array.tensor) for _ in range(3)]
@@ -124,18 +125,8 @@ OWNERS = {
         owner = [memoryview(buffer) for buffer in buffers]
         tensor = pickle.loads(text, buffers=owner)""",
     "an object whose capsule has no deleter": """
-        from tests.support.ctypes_dlpack import Managed
-        class Producer:
-            def __init__(self):
-                import ctypes
-                self.memory = (ctypes.c_int * 1000)()
-                self.managed = Managed((4,), data=memoryview(self.memory).cast("B"),
-                                       no_deleter=True)
-            def __dlpack__(self, **keywords):
-                return self.managed.capsule()
-            def __dlpack_device__(self):
-                return (1, 0)
-        owner = Producer(); tensor = fastdl.from_dlpack(owner)""",
+        from tests.support.producers import Given, Producer
+        owner = Producer(Given(deleter=False)); tensor = fastdl.from_dlpack(owner)""",
 }
 if sys.version_info >= (3, 12):
     OWNERS["a class with __buffer__"] = """

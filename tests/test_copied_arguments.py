@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import fastdl
 from tests.support.headers import INSTALLED, every_world, installed
+from tests.support.named import NAMES, NotAsked, named
 from tests.support.producers import CUDA, OPENCL, Given, Lending, Producer, TorchDtype
 from tests.support.specs import ANY_DEVICE, CONVERT, COPY, IN_PLACE, WRITABLE, C, F, dtype
 
 IS_COPIED = 2
-HALF = {"bfloat16": (4, 16, 1)}
 FARTHEST = np.iinfo(np.intp).max // 2 + 1
 MOST = getattr(np, "MAXDIMS", 64)  # dimensions; before NumPy 2: 32
 
@@ -418,12 +418,8 @@ def test_a_cpu_with_a_number_is_the_cpu(api):
 
 @installed
 def test_an_element_type_that_dlpack_lacks_names_the_argument(api):
-    def dlpack(self, **keywords):
-        raise AssertionError("TensorFlow ends the process there")
-
-    members = {"__module__": "tensorflow.python.framework.ops", "__dlpack__": dlpack}
-    members |= {"__dlpack_device__": lambda self: (1, 0), "dtype": SimpleNamespace(name="string")}
-    x = type("EagerTensor", (), members)()
+    """TensorFlow ends the process where it is asked for a capsule."""
+    x = named(*NAMES["tensorflow"], NotAsked, dtype=SimpleNamespace(name="string"))()
     for enter in (api.borrow_as, api.own_as):
         with pytest.raises(BufferError, match="^weights: expected numbers, got .* dtype .*string"):
             enter(x, "weights", {})

@@ -2,31 +2,21 @@
 
 import numpy as np
 from hypothesis import given
-from hypothesis import strategies as st
 
 import fastdl
-
-TYPES = [np.uint8, np.int16, np.float32, np.int64, np.complex128]
-
-
-@st.composite
-def layouts(draw):
-    """Arrays of up to five dimensions: permuted, stepped, reversed, broadcast."""
-    shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=5))
-    dtype = draw(st.sampled_from(TYPES))
-    array = np.arange(np.prod(shape) * 8).astype(dtype)[: np.prod(shape)].reshape(shape)
-    array = array.transpose(draw(st.permutations(range(array.ndim))))
-    steps = tuple(slice(None, None, draw(st.sampled_from([1, 1, 2, -1, -3]))) for _ in shape)
-    array = array[steps]
-    if draw(st.booleans()):
-        array = np.broadcast_to(array, (draw(st.integers(1, 3)), *array.shape))
-    return array
+from tests.support.views import arrays
 
 
-@given(layouts())
+@given(arrays())
 def test_a_copy_has_the_values_in_row_major_order(array):
-    copy = fastdl.from_dlpack(array).copy()
-    assert copy.is_contiguous()
+    tensor = fastdl.from_dlpack(array)
+    for order, expected in (("C", array.flags.c_contiguous), ("F", array.flags.f_contiguous)):
+        assert tensor.is_contiguous(order) is expected
+    assert tensor.is_contiguous() is array.flags.c_contiguous
+    copy = tensor.copy()
+    assert copy.is_contiguous() and copy.is_copied and not copy.readonly
+    assert copy.dtype == tensor.dtype
+    assert not np.may_share_memory(copy.numpy(), array)
     assert copy.shape == array.shape
     assert copy.numpy().tobytes() == np.ascontiguousarray(array).tobytes()
 

@@ -27,7 +27,6 @@ int before;
     // [/loop]
 int after;
 """
-LOOP = ["for (;;)", "    if (done)", "        break;"]
 
 
 @pytest.fixture
@@ -47,16 +46,6 @@ def run(path, *flags):
     return quote.main([*flags, str(path)])
 
 
-def test_a_part_is_written_and_then_fresh(folder, capsys):
-    path = page(folder, "Text", "<!-- quote: example/a.c#loop -->", "```c", "old", "```", "more")
-    assert run(path) == 0
-    assert path.read_text().splitlines() == [
-        *("Text", "<!-- quote: example/a.c#loop -->", "```c", *LOOP, "```", "more")
-    ]
-    assert run(path, "--check") == 0
-    assert capsys.readouterr().err == ""
-
-
 def test_a_stale_block_is_shown_and_left(folder, capsys):
     path = page(folder, "<!-- quote: example/a.c#loop -->", "```c", "for (;;)", "```")
     before = path.read_text()
@@ -65,33 +54,6 @@ def test_a_stale_block_is_shown_and_left(folder, capsys):
     shown = capsys.readouterr().err
     assert "+    if (done)" in shown
     assert "page.md" in shown
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["<!-- quote: example/b.c -->", "```", "```"], "there is no file"),
-        (["<!-- quote: example/a.c#pool -->", "```", "```"], "expected the comments [pool]"),
-        (["<!-- quote: example/a.c -->", "", "```", "```"], "expected a fenced block"),
-        (["<!-- quote: example/a.c -->"], "expected a fenced block"),
-        (["<!-- quote: example/a.c -->", "```c", "no end"], "has no end"),
-        (["<!-- quote example/a.c -->", "```c", "```"], "expected a mark"),
-        (["<!-- reference example/a.c -->"], "expected a mark"),
-        (["<!-- site: a b -->"], "expected a mark"),
-        (["<!-- generated: a:b -->"], "expected <!-- end generated -->"),
-        (["<!-- generated: a b -->"], "expected a mark"),
-        (["<!-- end generated -->"], "expected a mark"),
-        (["<!-- generated: no.such:b -->", "<!-- end generated -->"], "cannot generate no.such:b"),
-        (["<!-- generated: os.path:b -->", "<!-- end generated -->"], "cannot generate os.path:b"),
-    ],
-)
-@pytest.mark.parametrize("flags", [[], ["--check"]])
-def test_what_cannot_be_quoted(folder, capsys, lines, message, flags):
-    path = page(folder, *lines)
-    before = path.read_text()
-    assert run(path, *flags) == 1
-    assert message in capsys.readouterr().err
-    assert path.read_text() == before
 
 
 def test_what_a_function_yields(tmp_path, monkeypatch):

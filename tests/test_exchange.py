@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.ctypes_dlpack import Table, address_in, array_producer, capsule, name_of
+from tests.support.ctypes_dlpack import Table, address_in, capsule, name_of
+from tests.support.recorder import Native, new_type
 
 TABLE_NAME = b"dlpack_exchange_api"
 OWN = fastdl.Tensor.__c_dlpack_exchange_api__
 
+OVERRIDE = Native(lambda self, **keywords: self.export(**keywords))
 _tables = []  # a table must stay valid until the process ends
 
 
@@ -21,11 +23,6 @@ def table_like_own(**changes):
         setattr(table, name, value)
     _tables.append(table)
     return ctypes.addressof(table), table
-
-
-def new_producer(**members):
-    """A producer type that fastdl has never seen."""
-    return type("Producer", (array_producer(),), members)
 
 
 class Counting:
@@ -78,7 +75,7 @@ def test_of_numpy(subject):
 
 
 def test_of_any_producer():
-    cls = new_producer()
+    cls = new_type()
     for subject in (cls, cls()):
         table = Table.from_address(address_in(fastdl.exchange_api(subject)))
         assert table.version.major == 1
@@ -90,7 +87,7 @@ def test_of_any_producer():
 
 def test_of_a_type_that_opted_out():
     with pytest.raises(TypeError, match="expected a tensor type"):
-        fastdl.exchange_api(new_producer(__dlpack__=None))
+        fastdl.exchange_api(new_type(__dlpack__=None))
 
 
 # ---- subclasses -----------------------------------------------------------------------------
@@ -98,7 +95,7 @@ def test_of_a_type_that_opted_out():
 
 def test_none_hides_an_inherited_table():
     counting = Counting(5)
-    base = new_producer(__dlpack_c_exchange_api__=counting.capsule)
+    base = new_type(__dlpack_c_exchange_api__=counting.capsule)
     sub = type("Sub", (base,), {"__dlpack_c_exchange_api__": None})
     assert fastdl.from_dlpack(sub()).shape == (3,)
     assert counting.calls == 0
@@ -116,14 +113,14 @@ def test_registering_makes_a_producer():
 
 
 def test_a_registered_table_goes_before_a_published_one():
-    cls = new_producer(__dlpack_c_exchange_api__=Counting(5).capsule)
+    cls = new_type(__dlpack_c_exchange_api__=Counting(5).capsule)
     assert fastdl.from_dlpack(cls()).shape == (5,)
     fastdl.register_exchange_api(cls, Counting(6).capsule)
     assert fastdl.from_dlpack(cls()).shape == (6,)
 
 
 def test_registering_reaches_subclasses_that_are_known_already():
-    base = new_producer()
+    base = new_type()
     sub = type("Sub", (base,), {})
     sub_sub = type("SubSub", (sub,), {})
     for cls in (base, sub, sub_sub):
@@ -134,8 +131,8 @@ def test_registering_reaches_subclasses_that_are_known_already():
 
 
 def test_registering_does_not_reach_subclasses_with_their_own_export():
-    base = new_producer()
-    sub = type("Sub", (base,), {"__dlpack__": array_producer().__dlpack__})
+    base = new_type()
+    sub = type("Sub", (base,), {"__dlpack__": OVERRIDE})
     below = type("Below", (sub,), {})
     fastdl.from_dlpack(sub())
     fastdl.register_exchange_api(base, Counting(5).capsule)
@@ -145,7 +142,7 @@ def test_registering_does_not_reach_subclasses_with_their_own_export():
 
 
 def test_registering_for_a_subclass_leaves_its_base():
-    base = new_producer()
+    base = new_type()
     sub = type("Sub", (base,), {})
     fastdl.register_exchange_api(sub, Counting(5).capsule)
     assert fastdl.from_dlpack(base()).shape == (3,)
@@ -153,11 +150,11 @@ def test_registering_for_a_subclass_leaves_its_base():
 
 
 def test_a_registered_table_reaches_subclasses_that_publish_another():
-    base = new_producer()
+    base = new_type()
     fastdl.register_exchange_api(base, Counting(5).capsule)
     publishing = {"__dlpack_c_exchange_api__": Counting(6).capsule}
     assert fastdl.from_dlpack(type("Sub", (base,), publishing)()).shape == (5,)
-    exporting = {"__dlpack__": array_producer().__dlpack__, **publishing}
+    exporting = {"__dlpack__": OVERRIDE, **publishing}
     assert fastdl.from_dlpack(type("Sub", (base,), exporting)()).shape == (6,)
 
 
@@ -175,11 +172,11 @@ def test_a_subclass_of_numpy_can_be_registered():
 )
 def test_registering_addresses_that_cannot_be(address):
     with pytest.raises(ValueError):
-        fastdl.register_exchange_api(new_producer(), address)
+        fastdl.register_exchange_api(new_type(), address)
 
 
 def test_a_failed_registration_keeps_the_former_table():
-    cls = new_producer()
+    cls = new_type()
     fastdl.register_exchange_api(cls, Counting(5).capsule)
     address, _ = table_like_own(managed_tensor_to_py_object_no_sync=None)
     with pytest.raises(ValueError):
@@ -189,6 +186,6 @@ def test_a_failed_registration_keeps_the_former_table():
 
 def test_arguments_are_positional():
     with pytest.raises(TypeError):
-        fastdl.register_exchange_api(cls=new_producer(), table=OWN)
+        fastdl.register_exchange_api(cls=new_type(), table=OWN)
     with pytest.raises(TypeError):
         fastdl.exchange_api(producer=fastdl.Tensor)

@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import extension
+from tests.support import consumer
 from tests.support.headers import ALONE, every_entry
 from tests.support.isolate import run_isolated
-from tests.support.producers import Given, Producer, types
-
-consumer = extension("consumer")
+from tests.support.producers import Given, Producer, handing, types
 
 forms = pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "legacy"])
 
@@ -77,7 +75,7 @@ def test_d4_deleter_while_an_exception_is_pending(form, last):
     held = exports(tensor, form)
     if last:
         del tensor
-    assert held.delete_while_raising() is True
+    assert held.release("pending") is True
     assert given.deleted == int(last)
     assert not given.error_was_pending
 
@@ -91,28 +89,15 @@ def chain(length):
     return given, lambda: keep.pop(0)
 
 
-def assert_a_chain_is_released():
+def assert_a_chain_is_released(length=60):
     """Deeper than owners may nest, and at once."""
-    given, start = chain(60)
+    given, start = chain(length)
     start()
-    assert [one.deleted for one in given] == [1] * 60
+    assert [one.deleted for one in given] == [1] * length
 
 
 def test_d6_chain_of_deleters():
-    """Each deletes the next: 200 deep, in order."""
-    order = []
-    keep = {}
-
-    def unlink(i):
-        order.append(i)
-        keep.pop(i + 1, None)
-
-    given = [Given(on_delete=lambda i=i: unlink(i)) for i in range(200)]
-    for i, one in enumerate(given):
-        keep[i] = fastdl.from_dlpack(one.capsule())
-    del keep[0]
-    assert order == list(range(200))
-    assert [one.deleted for one in given] == [1] * 200
+    assert_a_chain_is_released(200)
 
 
 def test_d6_chain_inside_a_deleter():
@@ -253,20 +238,9 @@ def test_d8_weak_reference_dies_before_the_memory():
 HEADER = ALONE["alone"]
 takers = pytest.mark.parametrize(
     "take",
-    [fastdl.from_dlpack, lambda capsule: HEADER.borrow(Exporter(capsule))],
+    [fastdl.from_dlpack, lambda capsule: HEADER.borrow(handing(capsule))],
     ids=["package", "header"],
 )
-
-
-class Exporter:
-    def __init__(self, capsule):
-        self.capsule = capsule
-
-    def __dlpack__(self, **_):
-        return self.capsule
-
-    def __dlpack_device__(self):
-        return (1, 0)
 
 
 @takers
@@ -298,10 +272,10 @@ def test_d9_versioned_tensor_under_the_legacy_name(name):
     run_isolated(f"""
         import itertools
         import fastdl
-        from tests.support.producers import Given
-        from tests.test_faults_deleter import HEADER, Exporter
+        from tests.support.headers import ALONE
+        from tests.support.producers import Given, handing
         def take(capsule):
-            HEADER.borrow(Exporter(capsule))
+            ALONE["alone"].borrow(handing(capsule))
         versions = [(1, 0), (1, 3), (2, 0), (9, 255)]
         shapes = [(), (0,), (2, 3), None, (1,) * 64, (-1,)]
         for version, shape, flags, deleter, data, dtype, device in itertools.product(

@@ -8,10 +8,8 @@ import pytest
 
 import fastdl
 from fastdl._native import dtype_facts
-from tests.support.build import extension
+from tests.support import consumer
 from tests.support.producers import Given, assert_accepted, assert_refused, entries, every_way
-
-consumer = extension("consumer")
 
 PADDED = 4
 
@@ -119,8 +117,8 @@ def test_t4_bool_is_not_uint8():
         assert tensor.tolist() == values
         assert [type(value) for value in tensor.tolist()] == [type(values[0])] * 3
         held = consumer.take(tensor.__dlpack__(max_version=(1, 0)))
-        assert held.fields()["dtype"] == (code, 8, 1)
-        held.delete()
+        assert consumer.fields(held)["dtype"] == (code, 8, 1)
+        held.release()
 
 
 # (code, bits, lanes), the bytes, the elements that they hold packed

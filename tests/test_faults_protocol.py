@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.ctypes_dlpack import FakeProducer
 from tests.support.headers import every_drafting_entry, every_entry
 from tests.support.ids import without_address
 from tests.support.isolate import run_isolated
@@ -272,40 +271,6 @@ def test_p6_copy_true_of_a_producer_that_does_not_copy(enter, versioned):
         assert tensor.is_copied
         original[0] = 99.0
         assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-
-
-@entries
-def test_p6_copy_false_of_a_producer_that_copies(enter):
-    given = Given(flags=2)
-    with pytest.raises(fastdl.CopyRequiredError, match="copy=False") as caught:
-        enter(Producer(given), copy=False)
-    del caught
-    given.assert_released()
-
-
-@entries
-def test_p6_copy_false_of_a_capsule_that_holds_a_copy(enter):
-    """The copy was made before from_dlpack was called, which itself makes none."""
-    given = Given(flags=2)
-    tensor = enter(given.capsule(), copy=False)
-    assert tensor.is_copied
-    del tensor
-    given.assert_released()
-
-
-@entries
-def test_p6_copy_false_is_told_to_the_producer(enter):
-    producer = Producer(Given())
-    enter(producer, copy=False)
-    assert [asked[3] for asked in producer.asked] == [False]
-
-
-@entries
-def test_p10_a_cpu_of_another_number(enter):
-    """There is one: what a producer calls CPU 7 is it, also where an error speaks of it."""
-    assert enter(FakeProducer((1, 7), (1, 7))).device == fastdl.Device("cpu")
-    with pytest.raises(BufferError, match="announced data on cpu:0 and delivered"):
-        enter(FakeProducer((1, 7), (2, 0)))
 
 
 @every_entry

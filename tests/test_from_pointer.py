@@ -10,11 +10,9 @@ import pytest
 
 import fastdl
 from fastdl._core import tensor as core
-from tests.support.build import extension
+from tests.support import consumer
 from tests.support.frameworks import consume
 from tests.support.isolate import run_isolated
-
-consumer = extension("consumer")
 
 SIX = (ctypes.c_int32 * 6)(*range(6))
 ADDRESS = ctypes.addressof(SIX)
@@ -227,7 +225,7 @@ def test_while_an_exception_is_pending(monkeypatch):
     tensor = fastdl.from_pointer(ADDRESS, 6, "int32", deleter=deleter)
     held = consumer.take(tensor.__dlpack__())
     del tensor
-    assert held.delete_while_raising() is True
+    assert held.release("pending") is True
     ((kind, error, name),) = caught
     assert (kind, str(error), name) == (LookupError, "from the deleter", deleter)
 

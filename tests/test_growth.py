@@ -2,21 +2,9 @@
 
 import os
 
-import numpy as np
 import pytest
 
 from tests.support.isolate import run_isolated
-
-
-class WithoutCopy:
-    def __init__(self):
-        self.array = np.arange(3.0)
-
-    def __dlpack__(self, *, stream=None, max_version=None):
-        return self.array.__dlpack__(max_version=max_version)
-
-    def __dlpack_device__(self):
-        return (1, 0)
 
 
 def test_names_are_not_kept():
@@ -25,8 +13,12 @@ def test_names_are_not_kept():
     run_isolated("""
         import gc, tracemalloc
         import fastdl
-        from tests.test_growth import WithoutCopy
-        producers = [type("Producer", (WithoutCopy,), {})() for _ in range(3000)]
+        import numpy as np
+        array = np.arange(3.0)
+        def export(self, *, stream=None, max_version=None):
+            return array.__dlpack__(max_version=max_version)
+        members = {"__dlpack__": export, "__dlpack_device__": lambda self: (1, 0)}
+        producers = [type("Producer", (), members)() for _ in range(3000)]
         for producer in producers:
             fastdl.from_dlpack(producer)
         def traced(times):

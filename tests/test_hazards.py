@@ -13,6 +13,7 @@ import pytest
 
 import fastdl
 from tests.support.isolate import run_isolated
+from tests.support.producers import OldProducer, Producer
 from tests.support.simulation import library_path
 
 ROOT = Path(__file__).parents[1]
@@ -41,24 +42,14 @@ def test_others_drop_the_mask_of_a_masked_array():
 
 
 def test_a_producer_may_copy_in_spite_of_copy_false():
-    class Copies:
-        values = np.arange(3.0)
-
-        def __dlpack__(self, *, max_version=None, copy=None, **others):
-            return self.values.copy().__dlpack__(max_version=max_version)
-
-        def __dlpack_device__(self):
-            return (1, 0)
-
-    class Silent(Copies):
-        def __dlpack__(self, *, max_version=None):
-            return super().__dlpack__(max_version=max_version)
-
-    tensor = fastdl.from_dlpack(Copies(), copy=False)
-    assert tensor.data_ptr != Copies.values.ctypes.data and not tensor.is_copied
+    values = np.arange(3.0)
+    copies, silent = (
+        kind(None, act=lambda self: values.copy().__dlpack__()) for kind in (Producer, OldProducer)
+    )
+    tensor = fastdl.from_dlpack(copies, copy=False)
+    assert tensor.data_ptr != values.ctypes.data and not tensor.is_copied
     with pytest.raises(fastdl.CopyRequiredError):
-        fastdl.from_dlpack(Silent(), copy=False)
-    copies = Copies()
+        fastdl.from_dlpack(silent, copy=False)
     one, two = (fastdl.from_dlpack(copies, copy=False) for _ in range(2))
     assert one.data_ptr != two.data_ptr
 

@@ -117,20 +117,15 @@ def test_the_plan_for_a_type_with_a_table(inspect, folder):
 
 
 def test_the_plan_for_a_type_with_nothing_but_dlpack(inspect, tmp_path):
+    """On the host, on a device, and there of a library that does not order its work."""
     plan, lines = planned(inspect, tmp_path, "hosted", (1, 0))
     assert (plan["keywords"], plan["stream"]) == ({"max_version": [1, 3]}, None)
     called = "__dlpack__(max_version=(1, 3))"
     assert lines == [called, "none is made to wait", "copied by fastdl"]
-
-
-def test_the_plan_for_data_on_a_device(inspect, tmp_path):
     plan, lines = planned(inspect, tmp_path, "on_device", (2, 0))
     assert (plan["stream"], plan["copies"]) == (1, ["its library", "fastdl"])
     called = "__dlpack__(max_version=(1, 3), stream=1)"
     assert lines == [called, "1 is made to wait", "copied by its library, otherwise fastdl"]
-
-
-def test_the_plan_for_data_that_its_library_does_not_order(inspect, tmp_path):
     plan, lines = planned(inspect, tmp_path, "nanobind", (2, 0))
     assert (plan["path"], lines[0]) == ("refused", "refused")
 
@@ -255,15 +250,3 @@ def test_a_method_that_raises(inspect, tmp_path):
     assert found["dlpack"]["capsule"] == "" and found["dlpack"]["raises"] == "BufferError"
     facts = dict(drawing.facts(found))
     assert facts["__dlpack__"].endswith("; raises BufferError")
-
-
-def test_plain(folder):
-    expression = "numpy:arange(12.).reshape(3, 4).T"
-    done = run(folder, "inspect", expression, "--only", "numpy")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "  strides       (1, 4) elements" in lines
-    assert "                (8, 32) bytes" in lines
-    assert any(line.startswith("numpy    zero-copy") for line in lines), lines
-    assert "[1/2] array" in done.stderr

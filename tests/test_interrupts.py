@@ -5,8 +5,6 @@ import itertools
 import operator
 import pickle
 import re
-import subprocess
-import sys
 from collections import Counter
 from numbers import Number
 
@@ -20,6 +18,8 @@ from fastdl._protocol import consumer as _consumer
 from tests.support.build import ROOT
 from tests.support.headers import ALONE, INSTALLED, every_world
 from tests.support.interrupts import Index, chatty, sweep
+from tests.support.isolate import describe, run_python
+from tests.support.named import named
 from tests.support.producers import (
     CPU,
     CUDA,
@@ -27,10 +27,12 @@ from tests.support.producers import (
     DraftProducer,
     Given,
     Lending,
+    LendingProducer,
     Producer,
     Tabled,
     entries,
     hostile,
+    raises,
 )
 
 # ---- by the source --------------------------------------------------------------------------
@@ -112,8 +114,8 @@ def test_what_cannot_raise_does_not(tmp_path):
     for path in ROOT.iterdir():
         if path.name != "build":
             (tmp_path / path.name).symlink_to(path)
-    command = [sys.executable, "-c", TRANSLATE]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    result = run_python("-c", TRANSLATE, cwd=tmp_path)
+    assert result.returncode == 0, describe(result)
     reports = [line for line in result.stdout.splitlines() if "WriteUnraisable" in line]
     assert reports == []
     assert list(tmp_path.rglob("build/**/tensor.c"))
@@ -151,17 +153,10 @@ def test_an_allocator_or_maker_that_succeeds_and_interrupts(api):
         with pytest.raises(KeyboardInterrupt):
             api.empty(np.empty((2, 3)), Tabled)
         given.assert_released()
-        with pytest.raises(KeyboardInterrupt):
-            api.wrap(Given().capsule(), Tabled)
-    finally:
-        hostile.set_maker("raise")
-
-
-def test_convert_over_a_table_that_succeeds_and_interrupts():
-    hostile.set_maker("give, interrupt")
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            fastdl.convert(np.arange(6.0), Tabled)
+        for make in (lambda: api.wrap(Given().capsule(), Tabled),
+                     lambda: fastdl.convert(np.arange(6.0), Tabled)):  # fmt: skip
+            with pytest.raises(KeyboardInterrupt):
+                make()
     finally:
         hostile.set_maker("raise")
 
@@ -213,23 +208,14 @@ class Pair:
 
 
 def refusing(error):
-    def act(self):
-        raise error()
-
-    return lambda: chatty(Producer)(Given(), act=act)
+    return lambda: chatty(Producer)(Given(), act=raises(error))
 
 
 PRODUCERS = {
     **{name: lambda kind=kind: chatty(kind)(Given()) for name, kind in KINDS.items()},
     "known producer": lambda: Producer(Given()),
     "table that refuses": lambda: chatty(Tabled)(Given(), "raise"),
-    "table, then protocol": lambda: chatty(
-        type(
-            "Both",
-            (Producer,),
-            {"__dlpack_c_exchange_api__": vars(Lending)["__dlpack_c_exchange_api__"]},
-        )
-    )(Given(), mode="raise"),
+    "table, then protocol": lambda: chatty(LendingProducer)(Given(), mode="raise"),
     "refuses": refusing(ValueError),
     "refuses keywords": refusing(Words),
     "device of odd kinds": lambda: Producer(Given(), Pair(Member(), Index(0))),
@@ -307,22 +293,6 @@ def described(**entries):
     return Interface
 
 
-class WithArray:
-    def __array__(self, dtype=None, copy=None):
-        return np.arange(3.0)
-
-
-class WithCuda:
-    @property
-    def __cuda_array_interface__(self):
-        return {"shape": (3,), "typestr": "<f4", "data": (256, False), "version": 3}
-
-
-class WithArrow:
-    def __arrow_c_array__(self, requested_schema=None):
-        return fastdl.from_dlpack(np.arange(3)).__arrow_c_array__()
-
-
 def small_floats():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     return np.arange(3).astype(ml_dtypes.bfloat16)
@@ -332,16 +302,18 @@ OTHERS = {
     "array interface": described(),
     "array interface, malformed": described(strides=(Index(4), Index(3))),
     "array interface, odd data": described(data=Answer()),
-    "__array__": WithArray,
-    "__cuda_array_interface__": WithCuda,
-    "__arrow_c_array__": WithArrow,
+    "__array__": named("A", "m", __array__=lambda self, dtype=None, copy=None: np.arange(3.0)),
+    "__cuda_array_interface__": named("A", "m", __cuda_array_interface__={
+        "shape": (3,), "typestr": "<f4", "data": (256, False), "version": 3}),
+    "__arrow_c_array__": named("A", "m", __arrow_c_array__=lambda self, requested_schema=None:
+                               fastdl.from_dlpack(np.arange(3)).__arrow_c_array__()),
     "ml_dtypes": small_floats,
     "masked array": lambda: np.ma.array([1, 2, 3], mask=[0, 1, 0]),
     "array": lambda: np.arange(6.0)[::2],
     "array of text": lambda: np.array(["a"]),
     "buffer": lambda: bytearray(b"abc"),
     "list": lambda: [1, 2],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if "asarray" in e or "convert" in e])

@@ -1,7 +1,4 @@
-"""Which descriptors fastdl accepts, and what it computes from them, against a model in Python.
-
-The model is written from the DLPack specification with integers that do not overflow.
-"""
+"""Which descriptors fastdl accepts, and what it computes from them, against a model in Python."""
 
 import numpy as np
 import pytest
@@ -19,64 +16,10 @@ from tests.support.ctypes_dlpack import (
     Managed,
     capsule_of,
 )
+from tests.support.model import Model
 
 UINT8, INT4, UINT1, FLOAT32, COMPLEX128 = (1, 8, 1), (0, 4, 1), (1, 1, 1), (2, 32, 1), (5, 128, 1)
 FLOAT6, FLOAT4X2, FLOAT32X4, UINT1X3 = (15, 6, 1), (17, 4, 2), (2, 32, 4), (1, 1, 3)
-
-MAX_BYTES = INT64_MAX
-
-
-class Model:
-    """What the specification says of a descriptor."""
-
-    def __init__(
-        self, shape, dtype, strides=None, data=0x10000, byte_offset=0, flags=0, has_addresses=True
-    ):
-        self.shape, self.strides = shape, strides
-        _, bits, lanes = dtype
-        self.empty = 0 in shape
-        self.size = int(np.prod([int(n) for n in shape], dtype=object)) if shape else 1
-        self.packed = bits * lanes % 8 != 0 and not flags & SUBBYTE_PADDED
-        self.itemsize = -(-bits * lanes // 8)
-        self.nbytes = (
-            -(-self.size * bits * lanes // 8) if self.packed else self.size * self.itemsize
-        )
-        self.start = (data or 0 if has_addresses else 0) + byte_offset
-        self.data = data
-
-    def contiguous(self, order):
-        if self.empty:
-            return True
-        expected = 1
-        axes = range(len(self.shape))
-        for i in axes if order == "F" else reversed(axes):
-            if self.shape[i] != 1 and self.strides is not None and self.strides[i] != expected:
-                return False
-            if self.strides is None and order == "F":
-                return sum(n != 1 for n in self.shape) <= 1
-            expected *= self.shape[i]
-        return True
-
-    def representable(self):
-        if any(n < 0 for n in self.shape):
-            return False
-        if self.empty:
-            return True
-        bits_fit = not self.packed or self.nbytes * 8 <= INT64_MAX
-        if self.size > INT64_MAX or self.nbytes > MAX_BYTES or not bits_fit:
-            return False
-        if self.packed and not self.contiguous("C"):
-            return False
-        low, high = 0, self.nbytes
-        if self.strides is not None and not self.packed:
-            ends = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
-            low = sum(end for end in ends if end < 0) * self.itemsize
-            high = sum(end for end in ends if end > 0) * self.itemsize + self.itemsize
-            if low < INT64_MIN or high > INT64_MAX:
-                return False
-        if self.start >= 2**64 or self.start + low < 0 or self.start + high >= 2**64:
-            return False
-        return bool(self.data)
 
 
 def check(shape, dtype, strides=None, data=0x10000, byte_offset=0, flags=0, device=(CUDA, 0)):

@@ -7,6 +7,7 @@ import operator
 import struct
 import sys
 from fractions import Fraction
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -53,12 +54,6 @@ def test_memory_is_not_read_as_text(name, value):
     assert same(float(tensor), float(value))
     assert same(complex(tensor), complex(value))
     assert same(operator.index(tensor), value)
-
-
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
-def test_any_shape_with_one_element(shape):
-    tensor = fastdl.from_dlpack(np.full(shape, 2.5))
-    assert (int(tensor), float(tensor), complex(tensor)) == (2, 2.5, 2.5 + 0j)
 
 
 @st.composite
@@ -125,13 +120,6 @@ CONVERSIONS = [int, float, complex, operator.index, round, math.floor, math.ceil
 def test_more_or_fewer_elements(convert, shape):
     with pytest.raises(TypeError, match=r"item\(\)"):
         convert(fastdl.from_dlpack(np.ones(shape, np.int32)))
-
-
-@pytest.mark.parametrize("convert", CONVERSIONS)
-def test_memory_of_devices_is_not_read(convert):
-    tensor = fastdl.from_dlpack(capsule_of((), (0, 64, 1), data=0x40, device=(CUDA, 0)))
-    with pytest.raises(BufferError, match=r"reads host memory.*cuda:0"):
-        convert(tensor)
 
 
 @pytest.mark.parametrize("convert", CONVERSIONS)
@@ -238,18 +226,8 @@ def test_bools_do_not_become_numpys_by_accident():
 def test_bytes_are_the_memory(name, shape):
     """Also those of an integer, of which Python would make as many zeros as it says."""
     given_array = np.ones(shape, numpy_dtype(name))
-    assert bytes(fastdl.from_dlpack(given_array)) == given_array.tobytes()
-
-
-def test_bytes_of_strided_memory():
-    given_array = np.arange(12).reshape(3, 4)[::-1, ::2]
-    assert bytes(fastdl.from_dlpack(given_array)) == given_array.tobytes()
-
-
-def test_bytes_of_device_memory():
-    tensor = fastdl.from_dlpack(capsule_of((), (0, 64, 1), data=0x40, device=(CUDA, 0)))
-    with pytest.raises(BufferError, match="cuda:0"):
-        bytes(tensor)
+    for view in (given_array, np.stack([given_array] * 6)[::-1][::2]):
+        assert bytes(fastdl.from_dlpack(view)) == view.tobytes()
 
 
 # ---- in -------------------------------------------------------------------------------------
@@ -307,16 +285,24 @@ def test_in_compares_vectors_whole():
 
 @pytest.mark.parametrize(
     "value",
-    ["1", b"1", None, [1], (1,), object(), np.array([1, 2]), tensor_of([1, 2]), np.str_("1")],
+    [
+        *("1", b"1", None, [1], (1,), object(), np.array([1, 2]), tensor_of([1, 2]), np.str_("1")),
+        SimpleNamespace(item=5),
+    ],
 )
 def test_in_takes_one_number(value):
     with pytest.raises((TypeError, ValueError), match="number|one element|item|size 1"):
         value in tensor_of([1, 2])  # noqa: B015
 
 
-def test_in_of_other_memory():
+@pytest.mark.parametrize("convert", [*CONVERSIONS, bytes, lambda tensor: 1 in tensor])
+def test_memory_of_devices_is_not_read(convert):
+    tensor = fastdl.from_dlpack(capsule_of((), (0, 64, 1), data=0x40, device=(CUDA, 0)))
     with pytest.raises(BufferError, match="cuda:0"):
-        1 in fastdl.from_dlpack(capsule_of((2,), data=0x40, device=(CUDA, 0)))  # noqa: B015
+        convert(tensor)
+
+
+def test_in_of_no_numbers():
     with pytest.raises(TypeError, match="cannot be expressed"):
         1 in fastdl.from_dlpack(capsule_of((2,), (3, 64, 1), data=bytearray(16)))  # noqa: B015
 
@@ -378,14 +364,11 @@ def test_operators_say_what_to_do(operate, values):
                 operate(*operands)
 
 
-@pytest.mark.parametrize("operate", [operator.neg, operator.pos, operator.invert, abs])
-def test_operators_of_one_operand_say_what_to_do(operate):
-    with pytest.raises(TypeError, match=REFUSAL):
-        operate(tensor_of(3))
-
-
-def test_operators_in_place_and_with_a_modulus_say_what_to_do():
+def test_other_operators_say_what_to_do():
     tensor = tensor_of(3)
+    for operate in (operator.neg, operator.pos, operator.invert, abs):
+        with pytest.raises(TypeError, match=REFUSAL):
+            operate(tensor)
     with pytest.raises(TypeError, match=REFUSAL):
         tensor += 1
     for operands in ((tensor, 2, 5), (2, tensor, 5), (2, 3, tensor)):
@@ -515,19 +498,3 @@ def test_iterators():
     packed = fastdl.from_dlpack(capsule_of((2,), (0, 4, 1), data=bytearray([0x21])))
     with pytest.raises(BufferError, match="share bytes"):
         list(packed)
-
-
-class Misnamed:
-    item = 5
-
-
-@pytest.mark.parametrize("what", [np.array([1, 2]), Misnamed()], ids=["array", "misnamed"])
-def test_in_says_what_it_compares(what):
-    with pytest.raises(TypeError, match="expected a number.*before 'in'"):
-        what in tensor_of([1, 2])  # noqa: B015
-
-
-def test_messages_have_an_article_each():
-    for values, words in ([1, 2], "got an int64 tensor"), ([1.0, 2.0], "got a float64 tensor"):
-        with pytest.raises(TypeError, match=words):
-            int(tensor_of(values))

@@ -6,7 +6,6 @@ before, and no read-only tensor becomes writable.
 
 import functools
 import itertools
-import subprocess
 import sys
 
 import numpy as np
@@ -14,13 +13,22 @@ import pytest
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
-from tests.support.build import compile_source, extension, load_module
+from tests.support import consumer
+from tests.support.build import compile_source, load_module, run_compiler
 from tests.support.headers import ALONE, INSTALLED
-from tests.support.producers import CPU, CUDA, Given, OldProducer, Producer, new
-from tests.support.recorder import Native, forward
+from tests.support.producers import (
+    CPU,
+    CUDA,
+    AnyProducer,
+    Given,
+    OldProducer,
+    Producer,
+    Wrapper,
+    new,
+)
+from tests.support.recorder import Native, forward, new_type
 
 READ_ONLY = 1
-consumer = extension("consumer")
 
 
 def frozen():
@@ -29,17 +37,9 @@ def frozen():
     return array
 
 
-class Old:
+def of_old():
     """An array of the first generation: `stream` alone."""
-
-    def __init__(self):
-        self.array = np.arange(3.0)
-
-    def __dlpack__(self, stream=None):
-        return self.array.__dlpack__()
-
-    def __dlpack_device__(self):
-        return CPU
+    return OldProducer(None, act=lambda self: np.arange(3.0).__dlpack__())
 
 
 # ---- ways to ask whether an object comes read-only ------------------------------------------
@@ -48,8 +48,8 @@ class Old:
 def through_table(x):
     """As a consumer in C does that has the table of the type alone."""
     held = consumer.from_object(fastdl.exchange_api(type(x)), x)
-    flags = held.fields()["flags"]
-    held.delete()
+    flags = consumer.fields(held)["flags"]
+    held.release()
     return bool(flags & READ_ONLY)
 
 
@@ -70,20 +70,8 @@ every_way = pytest.mark.parametrize("is_readonly", WAYS.values(), ids=WAYS)
 # ---- ways to wrap a producer ----------------------------------------------------------------
 
 
-class Wrapper:
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __dlpack_device__(self):
-        return self.inner.__dlpack_device__()
-
-
 def forwarding():
-    class Forwarding(Wrapper):
-        def __dlpack__(self, **keywords):
-            return self.inner.__dlpack__(**keywords)
-
-    return Forwarding
+    return new(Wrapper)
 
 
 def decorated():
@@ -160,10 +148,10 @@ def test_what_one_object_refuses_is_not_held_against_its_type(make, is_readonly)
     """In each order of two objects that speak the newest protocol and two that do not."""
     if is_readonly is through_table and make in (proxy, on_the_instance):
         pytest.skip("these types have no table: their objects have __dlpack__")
-    old, new = Old(), frozen()
-    for order in itertools.permutations([old, new, old, new]):
+    old, newest = of_old(), frozen()
+    for order in itertools.permutations([old, newest, old, newest]):
         wrap = make()
-        assert [is_readonly(wrap(inner)) for inner in order] == [inner is new for inner in order]
+        assert [is_readonly(wrap(x)) for x in order] == [x is newest for x in order]
 
 
 @every_wrapper
@@ -171,7 +159,7 @@ def test_no_way_in_teaches_another(make):
     wrap = make()
     ways = [way for way in WAYS.values() if way is not through_table]
     for first in ways:
-        first(wrap(Old()))
+        first(wrap(of_old()))
         assert [way(wrap(frozen())) for way in ways] == [True] * len(ways)
 
 
@@ -205,19 +193,8 @@ def cython(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("cython")
     name = f"wrappers_{request.param}"
     (place / f"{name}.pyx").write_text(CYTHON)
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "cython",
-            "-3",
-            f"-Xbinding={request.param}",
-            "-Xfreethreading_compatible=True",
-            f"{name}.pyx",
-        ],
-        cwd=place,
-        check=True,
-    )
+    options = ("-3", f"-Xbinding={request.param}", "-Xfreethreading_compatible=True")
+    run_compiler([sys.executable, "-m", "cython", *options, f"{name}.pyx"], cwd=place)
     output = place / f"{name}.so"
     compile_source(place / f"{name}.c", output, "-Wno-error")
     return load_module(name, output)
@@ -235,7 +212,7 @@ def test_wrappers_of_cython(cython, is_readonly):
     ):
         objects = [wrapped(kind, frozen() if newest else np.arange(3.0)) for newest in order]
         assert [is_readonly(x) for x in objects] == [bool(newest) for newest in order]
-    old = Old()
+    old = of_old()
     for order in ([old, frozen()], [frozen(), old]):
         objects = [wrapped(cython.Forwarding, inner) for inner in order]
         assert [is_readonly(x) for x in objects] == [inner is not old for inner in order]
@@ -260,53 +237,30 @@ def inner(stream=None):
 @every_entry()
 def test_a_function_inside_that_takes_fewer_keywords(enter):
     """Its error is the producer's own: it is passed on, and nothing is asked again."""
-    calls = []
-
-    class Array:
-        def __dlpack__(self, **keywords):
-            calls.append(keywords)
-            return inner(**keywords)
-
-        def __dlpack_device__(self):
-            return CPU
-
+    x = new(AnyProducer)(None, act=lambda self: inner(**self.asked[-1]))
     for times in (1, 2):
         with pytest.raises(TypeError, match=r"^inner\(\) got an unexpected keyword"):
-            enter(Array())
-        assert calls == [{"max_version": (1, 3)}] * times
+            enter(x)
+        assert x.asked == [{"max_version": (1, 3)}] * times
 
 
 @every_entry()
 @pytest.mark.parametrize("kind", [int, sorted, "".join, np.zeros])
 def test_a_builtin_inside_that_takes_no_such_keyword(enter, kind):
-    class Array:
-        def __dlpack__(self, **keywords):
-            return kind(**keywords)
-
-        def __dlpack_device__(self):
-            return CPU
-
     with pytest.raises(TypeError) as raised:
         kind(max_version=(1, 3))
     with pytest.raises(TypeError) as caught:
-        enter(Array())
+        enter(new(AnyProducer)(None, act=lambda self: kind(**self.asked[-1])))
     assert str(caught.value) == str(raised.value)
 
 
 @every_entry()
 def test_a_type_error_about_other_keywords(enter):
-    class Array:
-        takes = ("max_version",)
-        wording = "__dlpack__() got an unexpected keyword argument 'color'"
-        calls: list = []
-        __dlpack__ = Native(lambda self, **_: int(color=1))
-
-        def __dlpack_device__(self):
-            return CUDA
-
+    wording = "__dlpack__() got an unexpected keyword argument 'color'"
+    x = new_type(takes=("max_version",), wording=wording)(device=CUDA)
     with pytest.raises(TypeError, match="^__dlpack__.*'color'"):
-        enter(Array())
-    assert len(Array.calls) == 1
+        enter(x)
+    assert len(x.calls) == 1
 
 
 # ---- signatures -----------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from fastdl._bridges import bridge as bridges
 from fastdl._bridges import lookup
 from fastdl._build import get_pkgconfig_dir
 from fastdl._cli.expression import evaluate
-from tests.support import arrow, frameworks, headers, producers, specs
+from tests.support import arrow, consumer, frameworks, headers, producers, specs
 from tests.support.build import extension
 from tests.support.c_producers import ALONE, given
 from tests.support.ctypes_dlpack import FakeProducer

@@ -1,10 +1,8 @@
 """What a release says about itself: versions, links, placeholders, commands, and lists that have to
 agree. What is in a wheel is for test_wheel.py."""
 
-import os
 import re
 import runpy
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import fastdl
+from tests.support.isolate import run_python
 
 ROOT = Path(__file__).parents[1]
 HEADERS = "fastdl.include.fastdl"
@@ -97,9 +96,8 @@ def test_an_editable_installation_is_src_itself(command, folders, monkeypatch):
 
 def build(tmp_path, **environment):
     """What setup.py prints that cannot compile: its last line."""
-    command = [sys.executable, "setup.py", "-q", "build_ext", f"-b{tmp_path}", f"-t{tmp_path}"]
-    environment = {**os.environ, **environment}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    command = ("setup.py", "-q", "build_ext", f"-b{tmp_path}", f"-t{tmp_path}")
+    done = run_python(*command, cwd=ROOT, env=environment)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr.splitlines()[-1]

@@ -111,8 +111,9 @@ def test_a_library_whose_arrays_only_asarray_reads(api, monkeypatch):
 
 
 @installed
-def test_what_fits_is_handed_on_as_it_is(api, library):
-    given = Given(strides=(3, 1))
+@pytest.mark.parametrize("strides", [(3, 1), None])
+def test_what_fits_is_handed_on_as_it_is(api, library, strides):
+    given = Given(strides=strides)
     result = api.wrap(given.capsule(), library())
     assert result.tolist() == [[0, 1, 2], [3, 4, 5]]
     given.assert_alive()
@@ -160,15 +161,6 @@ def test_what_a_library_does_not_have_never_reaches_its_table(api, library, fact
             api.wrap(given.capsule(), cls)
         del caught
         given.assert_released()
-
-
-@installed
-def test_strides_that_are_left_out(api, library):
-    given = Given(strides=None)
-    result = api.wrap(given.capsule(), library())
-    assert result.tolist() == [[0, 1, 2], [3, 4, 5]]
-    del result
-    given.assert_released()
 
 
 @installed

@@ -15,13 +15,17 @@ from tests.support.producers import (
     CPU,
     CUDA,
     OPENCL,
+    AnyProducer,
     BareProducer,
     DraftProducer,
     Given,
     OldProducer,
     Producer,
     Tabled,
+    TabledProducer,
+    Wrapper,
     new,
+    raises,
 )
 
 ROCM = (10, 0)
@@ -34,39 +38,9 @@ def given(**fields):
     return Given(memory=MEMORY, **fields)
 
 
-def raises(error):
-    def act(self):
-        raise error
-
-    return act
-
-
-class Both(Producer):
-    """A table beside `__dlpack__`."""
-
-    __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
-    mode = "give"
-
-
-class Wrapper:
-    """Hands its keywords on."""
-
-    def __init__(self, inner):
-        self.inner, self.asked, self.managed = inner, inner.asked, inner.managed
-
-    def __dlpack__(self, **keywords):
-        return self.inner.__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        return self.inner.__dlpack_device__()
-
-
-class Inner(Producer):
-    """Hands its keywords on to a function that is not `__dlpack__`, and does not take them."""
-
-    def __dlpack__(self, **keywords):
-        self.asked.append(keywords)
-        return (lambda stream=None: self.managed.capsule())(**keywords)
+def inner(self):
+    """Hands the keywords on to a function that is not `__dlpack__`, and does not take them."""
+    return (lambda stream=None: self.managed.capsule())(**self.asked[-1])
 
 
 class Optout(Producer):
@@ -138,7 +112,7 @@ SOURCES = {
     "wrapper": lambda of_type: of_type(Wrapper)(Producer(given(flags=READ_ONLY))),
     "wrapper, old": lambda of_type: of_type(Wrapper)(OldProducer(given(versioned=False))),
     "wrapper, bare": lambda of_type: of_type(Wrapper)(BareProducer(given(versioned=False))),
-    "wrapper, inner function": lambda of_type: of_type(Inner)(given()),
+    "wrapper, inner function": lambda of_type: of_type(AnyProducer)(given(), act=inner),
     "producer, opted out": lambda of_type: of_type(Optout)(given()),
     "producer, no device": lambda of_type: of_type(NoDevice)(given()),
     "table": lambda of_type: of_type(Tabled)(given()),
@@ -148,8 +122,10 @@ SOURCES = {
     "table, failing": lambda of_type: of_type(Tabled)(given(), "fail"),
     "table, raising": lambda of_type: of_type(Tabled)(given(), "fail and raise"),
     "table, nothing": lambda of_type: of_type(Tabled)(given(), "nothing"),
-    "table and protocol": lambda of_type: of_type(Both)(given()),
-    "table refuses, protocol": lambda of_type: of_type(Both)(given(), mode="fail and raise"),
+    "table and protocol": lambda of_type: of_type(TabledProducer)(given()),
+    "table refuses, protocol": lambda of_type: of_type(TabledProducer)(
+        given(), mode="fail and raise"
+    ),
     "array": lambda of_type: ARRAY,
     "array, strided, read-only": lambda of_type: FROZEN,
     "array, scalar": lambda of_type: SCALAR,
@@ -211,6 +187,13 @@ ARGUMENTS = {
 }
 
 
+def records(source):
+    """How it was asked, and how often what it handed over was given back."""
+    source = getattr(source, "inner", source)
+    managed = getattr(source, "managed", None)
+    return getattr(source, "asked", None), managed and (managed.deleted, managed.handed)
+
+
 def outcome(enter, make, of_type, keywords):
     source = make(of_type)
     try:
@@ -231,8 +214,7 @@ def outcome(enter, make, of_type, keywords):
             "device pair": tensor.__dlpack_device__(),
         }  # fmt: skip
         del tensor
-    managed = getattr(source, "managed", None)
-    return result, getattr(source, "asked", None), managed and (managed.deleted, managed.handed)
+    return result, *records(source)
 
 
 @pytest.mark.parametrize("keywords", ARGUMENTS.values(), ids=ARGUMENTS)
@@ -269,8 +251,7 @@ def in_c(borrow, make, of_type):
         result["read-only"] = bool(view["flags"] & READ_ONLY)
         if 0 in result["shape"]:  # of no elements, which some releases of NumPy give new ones
             del result["strides"]
-    managed = getattr(source, "managed", None)
-    return result, getattr(source, "asked", None), managed and (managed.deleted, managed.handed)
+    return result, *records(source)
 
 
 def in_python(enter):
@@ -337,13 +318,9 @@ REFUSALS = {
 
 @pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
 def test_errors_that_cannot_be_read_pass(error):
-    class Raising(Producer):
-        def __dlpack__(self, **keywords):
-            raise error
-
     for enter in (fastdl.from_dlpack, _consumer.from_dlpack):
         with pytest.raises(TypeError) as caught:
-            enter(Raising(None))
+            enter(new(AnyProducer)(None, act=raises(error)))
         assert caught.value is error
 
 

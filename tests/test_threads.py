@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import extension, load_module, module_path
+from tests.support import consumer
+from tests.support.build import load_module, module_path
 from tests.support.frameworks import Array, Protocol, Table, simulated
 from tests.support.headers import every_world
 from tests.support.isolate import run_isolated
@@ -22,8 +23,6 @@ from tests.support.threads import ROUNDS, together
 
 THREADS = 4
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-
-consumer = extension("consumer")
 
 
 @pytest.mark.skipif(not FREE_THREADED, reason="a CPython with a GIL")

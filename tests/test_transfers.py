@@ -17,7 +17,7 @@ import pytest
 import fastdl
 from fastdl._devices import driver
 from fastdl._protocol import placement
-from tests.support.build import extension
+from tests.support import consumer
 from tests.support.ctypes_dlpack import IS_COPIED, FakeProducer, Managed, capsule_of, opened
 from tests.support.frameworks import Interface, Plain, Protocol, given_back
 from tests.support.memory import FAILING_TO_THE_HOST, bytes_of, expect_race, machine, values
@@ -295,7 +295,6 @@ def test_a_copy_to_the_host_is_waited_for(here):
     assert driver.edges(result) == 0
 
 
-consumer = extension("consumer")
 TABLE = fastdl.exchange_api(fastdl.Tensor)
 READERS = {
     "tolist": lambda t: t.tolist(),
@@ -315,7 +314,7 @@ READERS = {
     "from_dlpack copy": lambda t: fastdl.from_dlpack(t, copy=True).numpy(),
     "numpy from_dlpack": np.from_dlpack,
     "borrowed through the table": lambda t: consumer.borrow(TABLE, t),
-    "given through the table": lambda t: consumer.from_object(TABLE, t).delete(),
+    "given through the table": lambda t: consumer.from_object(TABLE, t).release(),
 }
 
 

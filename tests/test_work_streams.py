@@ -8,7 +8,7 @@ import pytest
 import fastdl
 from fastdl._devices import driver
 from tests.gpu.arrays import Taken
-from tests.support.build import extension
+from tests.support import consumer
 from tests.support.frameworks import (
     MANAGED,
     TYPES,
@@ -148,9 +148,6 @@ def test_managed_memory_from_a_table_is_ready_on_the_work_stream_of_cuda():
 # ---- what tables say ------------------------------------------------------------------------
 
 
-consumer = extension("consumer")
-
-
 def told_by(subject, device_type, ordinal):
     return consumer.work_stream(fastdl.exchange_api(subject), device_type, ordinal)
 
@@ -184,7 +181,7 @@ def test_what_is_taken_is_ready_on_the_stream_that_is_told(sim, tensor, scoped):
     del producer.asked[:]
     with fastdl.use_stream((array.type, 0), work):
         told = told_by(source, array.type, 0)
-        consumer.from_object(fastdl.exchange_api(source), source).delete()
+        consumer.from_object(fastdl.exchange_api(source), source).release()
         array.read(told or start)
         assert (told or start) == work
     assert producer.asked == ([] if tensor else [work])

@@ -39,7 +39,6 @@ static PyObject *double_it(PyObject *self, PyObject *arguments)
     fastdl_parameter parameters[2];
     PyObject *objects[2];
     uint32_t seen = 0;
-    (void)self;
     memset(&of_x, 0, sizeof(of_x));
     of_x.dtypes = floating;
     of_x.dtype_count = COUNT(floating);
@@ -74,7 +73,6 @@ static PyObject *total(PyObject *self, PyObject *obj)
     fastdl_view x;
     fastdl_spec spec;
     double sum = 0;
-    (void)self;
     memset(&spec, 0, sizeof(spec));
     spec.dtypes = numbers;
     spec.dtype_count = COUNT(numbers);
@@ -94,7 +92,6 @@ static PyObject *sizes(PyObject *self, PyObject *arguments)
 {
     unsigned int a, b;
     int of_a = 0, of_b = 0;
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "II", &a, &b))
         return NULL;
     FASTDL_DISPATCH_INTEGER(a, I, {
@@ -114,7 +111,6 @@ static PyObject *load(PyObject *self, PyObject *arguments)
     unsigned int dtype;
     const char *bytes;
     Py_ssize_t length;
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "Iy#", &dtype, &bytes, &length))
         return NULL;
     return PyFloat_FromDouble(fastdl_load(dtype, bytes));
@@ -126,7 +122,6 @@ static PyObject *store(PyObject *self, PyObject *arguments)
     double value;
     char bytes[8] = "unset..";
     int size;
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "Iid", &dtype, &size, &value))
         return NULL;
     fastdl_store(dtype, bytes, value);
@@ -135,8 +130,6 @@ static PyObject *store(PyObject *self, PyObject *arguments)
 
 static PyObject *sum(PyObject *self, PyObject *unused)
 {
-    (void)self;
-    (void)unused;
     return PyFloat_FromDouble(sum_double(1.5, (double)sum_float(2.0f, 4.0f)));
 }
 

@@ -19,7 +19,6 @@ typedef struct {
 static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     exporter *own = (exporter *)self;
-    (void)flags; /* all is given, asked for or not */
     view->buf = PyBytes_AS_STRING(own->memory);
     view->obj = Py_NewRef(self);
     view->len = 0;
@@ -38,7 +37,6 @@ static void release_buffer(PyObject *self, Py_buffer *view)
 {
     PyObject *function = ((exporter *)self)->released;
     PyObject *result = function == NULL ? NULL : PyObject_CallNoArgs(function);
-    (void)view;
     Py_XDECREF(result);
 }
 
@@ -68,7 +66,6 @@ static PyObject *make(PyObject *module, PyObject *arguments, PyObject *keywords)
     const char *format;
     Py_ssize_t itemsize;
     exporter *made;
-    (void)module;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "SsnO!O!|OO!", names, &memory, &format,
                                      &itemsize, &PyTuple_Type, &shape, &PyTuple_Type, &strides,
                                      &released, &PyTuple_Type, &suboffsets))

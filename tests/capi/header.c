@@ -17,47 +17,12 @@ static PyObject *fields(const DLTensor *dl, uint64_t flags)
     return tensor_fields(dl, Py_BuildValue("{sK}", "flags", (unsigned long long)flags));
 }
 
-/* The same of a view, and whether something was owned for it. */
-static PyObject *seen(const fastdl_view *view)
-{
-    return tensor_fields(&view->dl,
-                         Py_BuildValue("{sK sN}", "flags", (unsigned long long)view->flags, "owned",
-                                       PyBool_FromLong(view->own_ != NULL)));
-}
-
-/* import_runtime() */
-static PyObject *import_runtime(PyObject *self, PyObject *unused)
-{
-    (void)self;
-    (void)unused;
-    if (fastdl_import() < 0)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
-/* borrow(obj): what was seen() in the borrowed tensor. */
-static PyObject *borrow(PyObject *self, PyObject *obj)
-{
-    fastdl_view view;
-    PyObject *result;
-    (void)self;
-    if (fastdl_borrow(obj, &view) < 0) {
-        fastdl_release(&view); /* allowed after a failure */
-        return NULL;
-    }
-    result = seen(&view);
-    fastdl_release(&view);
-    fastdl_release(&view); /* idempotent */
-    return result;
-}
-
 /* counted(obj): how many elements it has, and its element type there and back. */
 static PyObject *counted(PyObject *self, PyObject *obj)
 {
     fastdl_view view;
     DLDataType dtype;
     int64_t size;
-    (void)self;
     if (fastdl_borrow(obj, &view) < 0)
         return NULL;
     size = fastdl_size(&view.dl);
@@ -70,7 +35,6 @@ static PyObject *counted(PyObject *self, PyObject *obj)
 static PyObject *release_in_error(PyObject *self, PyObject *obj)
 {
     fastdl_view views[2];
-    (void)self;
     if (fastdl_borrow(obj, &views[0]) < 0)
         return NULL;
     PyErr_SetString(PyExc_ArithmeticError, "pending");
@@ -94,7 +58,6 @@ static PyObject *under_error(PyObject *self, PyObject *arguments)
     DLManagedTensorVersioned *managed = NULL;
     void *stream;
     int result = -2;
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "sOO", &function, &obj, &other) ||
         fastdl_borrow(other, &view) < 0)
         return NULL;
@@ -147,7 +110,6 @@ static PyObject *borrow_on(PyObject *self, PyObject *arguments)
 {
     Py_ssize_t n;
     PyObject *obj;
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "nO", &n, &obj))
         return NULL;
     while (n-- > 0) {
@@ -174,7 +136,6 @@ static PyObject *own(PyObject *self, PyObject *obj)
 {
     DLManagedTensorVersioned *managed = (DLManagedTensorVersioned *)&managed;
     PyObject *capsule;
-    (void)self;
     if (fastdl_own(obj, &managed) < 0) {
         if (managed != NULL)
             PyErr_SetString(PyExc_AssertionError, "fastdl_own failed and left something");
@@ -200,7 +161,6 @@ static PyObject *held(PyObject *self, PyObject *capsule)
 {
     DLManagedTensorVersioned *managed =
         (DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
-    (void)self;
     return managed == NULL ? NULL : fields(&managed->dl_tensor, managed->flags);
 }
 
@@ -208,7 +168,6 @@ static PyObject *held(PyObject *self, PyObject *capsule)
 static PyObject *delete_elsewhere(PyObject *self, PyObject *capsule)
 {
     DLManagedTensorVersioned *managed = take(capsule);
-    (void)self;
     if (managed == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
@@ -272,14 +231,12 @@ static PyObject *allocated(PyObject *arguments, int zeros)
 /* empty(obj, type or None, stream=...) */
 static PyObject *empty(PyObject *self, PyObject *arguments)
 {
-    (void)self;
     return allocated(arguments, 0);
 }
 
 /* zeros(obj, type or None) */
 static PyObject *zeros(PyObject *self, PyObject *arguments)
 {
-    (void)self;
     return allocated(arguments, 1);
 }
 
@@ -287,7 +244,6 @@ static PyObject *zeros(PyObject *self, PyObject *arguments)
 static PyObject *drop(PyObject *self, PyObject *capsule)
 {
     DLManagedTensorVersioned *managed = capsule == Py_None ? NULL : take(capsule);
-    (void)self;
     if (managed == NULL && PyErr_Occurred())
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
@@ -315,7 +271,6 @@ static PyObject *work_stream(PyObject *self, PyObject *arguments)
     fastdl_view view;
     void *stream = &view;
     int result, rules = 0;
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "O|i", &obj, &rules) || borrow_anywhere(obj, rules, &view) < 0)
         return NULL;
     result = fastdl_work_stream(&view, &stream);
@@ -331,7 +286,6 @@ static PyObject *order(PyObject *self, PyObject *args)
     int before = 1, after = 1, rules = 0;
     fastdl_view view;
     void *stream;
-    (void)self;
     if (!PyArg_ParseTuple(args, "OOO|ppi", &obj, &address, &work, &before, &after, &rules))
         return NULL;
     stream = PyLong_AsVoidPtr(address);
@@ -349,7 +303,6 @@ static PyObject *order(PyObject *self, PyObject *args)
 static PyObject *exchange_api(PyObject *self, PyObject *type)
 {
     const DLPackExchangeAPI *api = fastdl_exchange_api((PyTypeObject *)type);
-    (void)self;
     return api == NULL ? NULL : PyLong_FromVoidPtr((void *)(uintptr_t)api);
 }
 
@@ -363,8 +316,6 @@ static fastdl_cache *types(void)
 /* make_home_again(): what a thread does that saw no home before another thread made one. */
 static PyObject *make_home_again(PyObject *self, PyObject *unused)
 {
-    (void)self;
-    (void)unused;
     const void *home = fastdl_atomic_load_(&fastdl_state_.home);
     if (fastdl_make_home_() < 0)
         return NULL;
@@ -376,7 +327,6 @@ static PyObject *record(PyObject *self, PyObject *type)
 {
     const fastdl_record *known =
         fastdl_find_record(types(), (PyTypeObject *)type, fastdl_tag_((PyTypeObject *)type));
-    (void)self;
     if (known == NULL)
         Py_RETURN_NONE;
     return Py_BuildValue("(II)", known->facts, known->refused);
@@ -387,8 +337,6 @@ static PyObject *record_count(PyObject *self, PyObject *unused)
 {
     const void *next = types()->records;
     long count = 0;
-    (void)self;
-    (void)unused;
     for (; next != NULL; next = ((const fastdl_record *)next)->next)
         count++;
     return PyLong_FromLong(count);
@@ -398,7 +346,6 @@ static PyObject *record_count(PyObject *self, PyObject *unused)
 static PyObject *dtype_exists(PyObject *self, PyObject *arguments)
 {
     unsigned char code, bits;
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "bb", &code, &bits))
         return NULL;
     return PyBool_FromLong(fastdl_dtype_exists(code, bits));
@@ -522,7 +469,6 @@ static PyObject *expect(PyObject *self, PyObject *list)
 {
     call c;
     int failed = 0;
-    (void)self;
     if (read_call(&c, list) < 0)
         return NULL;
     for (size_t i = 0; i < c.count; i++)
@@ -569,8 +515,6 @@ static DLManagedTensorVersioned *make_six(void)
 static PyObject *make_capsule(PyObject *self, PyObject *unused)
 {
     DLManagedTensorVersioned *managed = make_six();
-    (void)self;
-    (void)unused;
     return managed == NULL ? PyErr_NoMemory()
                            : PyCapsule_New(managed, "dltensor_versioned", destroy);
 }
@@ -578,31 +522,24 @@ static PyObject *make_capsule(PyObject *self, PyObject *unused)
 static int six_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *context,
                         void (*SetError)(void *, const char *, const char *))
 {
-    (void)prototype;
-    (void)out;
     SetError(context, "BufferError", "this table does not allocate");
     return -1;
 }
 
 static int six_from_object(void *object, DLManagedTensorVersioned **out)
 {
-    (void)object;
     *out = make_six();
     return *out == NULL ? -1 : 0;
 }
 
 static int six_to_object(DLManagedTensorVersioned *managed, void **out)
 {
-    (void)managed;
-    (void)out;
     PyErr_SetString(PyExc_BufferError, "this table makes no objects");
     return -1;
 }
 
 static int six_stream(DLDeviceType type, int32_t id, void **out)
 {
-    (void)type;
-    (void)id;
     *out = NULL;
     return 0;
 }
@@ -618,8 +555,6 @@ static PyObject *table_capsule(PyObject *self, PyObject *unused)
         NULL,
         six_stream,
     };
-    (void)self;
-    (void)unused;
     return PyCapsule_New(&table, "dlpack_exchange_api", NULL);
 }
 
@@ -628,7 +563,6 @@ static PyObject *borrow_as(PyObject *self, PyObject *argument)
 {
     call c;
     PyObject *result;
-    (void)self;
     c.names.count = 0;
     if (read_argument(&c, 0, argument) < 0)
         return NULL;
@@ -648,7 +582,6 @@ static PyObject *own_as(PyObject *self, PyObject *argument)
 {
     call c;
     DLManagedTensorVersioned *managed = (DLManagedTensorVersioned *)&managed;
-    (void)self;
     c.names.count = 0;
     if (read_argument(&c, 0, argument) < 0)
         return NULL;
@@ -665,7 +598,6 @@ static PyObject *borrow_all(PyObject *self, PyObject *list)
 {
     call c;
     PyObject *result;
-    (void)self;
     if (read_call(&c, list) < 0)
         return NULL;
     if (fastdl_borrow_all(c.objects, c.parameters, c.count, c.views) < 0) {

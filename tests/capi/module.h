@@ -11,6 +11,11 @@
 
 #include <fastdl/dlpack.h>
 
+/* What CPython calls has parameters that it may have no use for. */
+#ifdef __GNUC__
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#endif
+
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define TEXT_(a) #a
@@ -51,5 +56,38 @@ static inline PyObject *tensor_fields(const DLTensor *t, PyObject *more)
     Py_XDECREF(more);
     return fields;
 }
+
+#ifdef FASTDL_FASTDL_H_
+/* The same of a view, and whether something was owned for it. */
+static inline PyObject *seen(const fastdl_view *view)
+{
+    return tensor_fields(&view->dl,
+                         Py_BuildValue("{sK sN}", "flags", (unsigned long long)view->flags, "owned",
+                                       PyBool_FromLong(view->own_ != NULL)));
+}
+
+/* import_runtime() */
+static inline PyObject *import_runtime(PyObject *self, PyObject *unused)
+{
+    if (fastdl_import() < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* borrow(obj): what was seen() in the borrowed tensor. */
+static inline PyObject *borrow(PyObject *self, PyObject *obj)
+{
+    fastdl_view view;
+    PyObject *result;
+    if (fastdl_borrow(obj, &view) < 0) {
+        fastdl_release(&view); /* allowed after a failure */
+        return NULL;
+    }
+    result = seen(&view);
+    fastdl_release(&view);
+    fastdl_release(&view); /* idempotent */
+    return result;
+}
+#endif
 
 #endif

@@ -52,7 +52,6 @@ static PyObject *native_call(PyObject *self, PyObject *arguments, PyObject *pass
 
 static PyObject *native_bind(PyObject *self, PyObject *obj, PyObject *type)
 {
-    (void)type;
     if (obj == NULL)
         return Py_NewRef(self);
     return PyMethod_New(self, obj);
@@ -61,7 +60,6 @@ static PyObject *native_bind(PyObject *self, PyObject *obj, PyObject *type)
 static int native_init(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     PyObject *function;
-    (void)keywords;
     if (!PyArg_ParseTuple(arguments, "O", &function))
         return -1;
     Py_XSETREF(((native_object *)self)->function, Py_NewRef(function));
@@ -89,7 +87,6 @@ static PyTypeObject native_type = {
 static PyObject *forward(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     PyObject *obj, *inner, *method, *none, *result = NULL;
-    (void)self;
     if (!PyArg_ParseTuple(arguments, "O", &obj))
         return NULL;
     inner = PyObject_GetAttrString(obj, "inner");

@@ -60,17 +60,12 @@ static void *own_stream;
 
 static int give_stream(DLDeviceType type, int32_t id, void **out)
 {
-    (void)type;
-    (void)id;
     *out = own_stream;
     return 0;
 }
 
 static int refuse_stream(DLDeviceType type, int32_t id, void **out)
 {
-    (void)type;
-    (void)id;
-    (void)out;
     return -1;
 }
 
@@ -173,7 +168,6 @@ static int publish_as(PyObject *type, const char *name)
 static PyObject *new_type(PyObject *self, PyObject *immutable)
 {
     PyType_Spec spec = given_spec;
-    (void)self;
     if (PyObject_IsTrue(immutable))
         spec.flags |= 1u << 8; /* Py_TPFLAGS_IMMUTABLETYPE, which the limited API has no name for */
     return PyType_FromSpec(&spec);
@@ -184,7 +178,6 @@ static PyObject *publish(PyObject *self, PyObject *args)
 {
     PyObject *type;
     const char *name;
-    (void)self;
     if (!PyArg_ParseTuple(args, "O!s", &PyType_Type, &type, &name) || publish_as(type, name) < 0)
         return NULL;
     Py_RETURN_NONE;
@@ -192,40 +185,10 @@ static PyObject *publish(PyObject *self, PyObject *args)
 
 static PyObject *set_stream(PyObject *self, PyObject *stream)
 {
-    (void)self;
     own_stream = PyLong_AsVoidPtr(stream);
     if (PyErr_Occurred())
         return NULL;
     Py_RETURN_NONE;
-}
-
-static PyObject *import_runtime(PyObject *self, PyObject *unused)
-{
-    (void)self;
-    (void)unused;
-    if (fastdl_import() < 0)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
-/* borrow(obj): whether something was owned for it, and its address, shape and strides. */
-static PyObject *borrow(PyObject *self, PyObject *obj)
-{
-    fastdl_view view;
-    PyObject *shape, *strides, *result;
-    (void)self;
-    if (fastdl_borrow(obj, &view) < 0)
-        return NULL;
-    shape = PyList_New(view.dl.ndim);
-    strides = PyList_New(view.dl.ndim);
-    for (int32_t i = 0; i < view.dl.ndim && shape != NULL && strides != NULL; i++) {
-        PyList_SetItem(shape, i, PyLong_FromLongLong(view.dl.shape[i]));
-        PyList_SetItem(strides, i, PyLong_FromLongLong(view.dl.strides[i]));
-    }
-    result = Py_BuildValue("iKNN", view.own_ != NULL, (unsigned long long)(uintptr_t)view.dl.data,
-                           shape, strides);
-    fastdl_release(&view);
-    return result;
 }
 
 /* lend(obj): what the borrowing slot of the type's own table does; None if it has none. */
@@ -233,7 +196,6 @@ static PyObject *lend(PyObject *self, PyObject *obj)
 {
     const DLPackExchangeAPI *api = fastdl_exchange_api(Py_TYPE(obj));
     DLTensor dl;
-    (void)self;
     if (api == NULL)
         return NULL;
     if (api->dltensor_from_py_object_no_sync == NULL)
@@ -250,7 +212,6 @@ static PyObject *make(PyObject *self, PyObject *type)
     DLManagedTensorVersioned *managed;
     DLTensor prototype;
     PyObject *out;
-    (void)self;
     memset(&prototype, 0, sizeof(prototype));
     prototype.device.device_type = kDLCPU;
     prototype.dtype = fastdl_data_type(FASTDL_FLOAT32);

@@ -13,7 +13,6 @@ static volatile long counter;
 static PyObject *count(PyObject *self, PyObject *n)
 {
     long times = PyLong_AsLong(n);
-    (void)self;
     if (times == -1 && PyErr_Occurred())
         return NULL;
     for (long i = 0; i < times; i++)

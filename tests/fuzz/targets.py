@@ -17,6 +17,7 @@ from fastdl._protocol import consumer
 from tests.support import arrow as structs
 from tests.support import producers
 from tests.support.interrupts import Index, chatty, interrupted, outcome
+from tests.support.model import Model
 from tests.support.producers import Given, Lending, Producer, Tabled, hostile
 
 SIZES = (0, 1, 2, 3, 5, -1, 2**31, 2**62, 2**63 - 1, -(2**63))
@@ -104,27 +105,12 @@ def descriptors(rng: random.Random) -> None:
 
 
 def is_possible(fields: dict, data: int) -> bool:
-    """Whether the elements of a managed tensor at `data` are in a space of 64 bits, and its sizes
-    are numbers of 64 bits with a sign."""
-    _, bits, lanes = fields["dtype"]
+    """Whether a managed tensor with its elements at `data` may be accepted."""
     device, _ = fields.get("device", (1, 0))
-    shape, offset = fields["shape"], fields.get("byte_offset", 0)
-    size = math.prod(shape)
-    if min(shape, default=0) < 0 or fields.get("ndim", 0) or device <= 0 or not (bits and lanes):
-        return False
-    if size == 0:
-        return True
-    strides = fields.get("strides") or [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    ends = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
-    low, high = sum(end for end in ends if end < 0), sum(end for end in ends if end > 0) + 1
-    item = bits * lanes  # a packed tensor has no gaps: its last byte is not filled
-    first = (0 if device == 4 else data) + offset  # memory of OpenCL is a handle
-    return (
-        low * item // 8 >= -(2**63)
-        and max(size, high) * item < 2**66
-        and first + low * item // 8 >= 0
-        and first + (high * item + 7) // 8 <= 2**64
-    )
+    model = Model(fields["shape"], fields["dtype"], fields.get("strides"), data,
+                  fields.get("byte_offset", 0), fields.get("flags", 0),
+                  has_addresses=device not in (4, 99))  # fmt: skip
+    return model.representable() and device > 0 and not fields.get("ndim") and model.itemsize > 0
 
 
 # ---- array interfaces, buffers, pickles, headers --------------------------------------------

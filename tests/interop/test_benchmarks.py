@@ -2,7 +2,8 @@
 
 import pytest
 
-from .harness import describe, run_python
+from tests.support.isolate import describe, run_python
+
 from .peers import require
 
 pytestmark = pytest.mark.slow
@@ -27,9 +28,3 @@ def test_modules_are_built(names):
     child = run_python("-c", LOAD.format(names))
     assert child.returncode == 0, describe(child)
     assert child.stdout.split()[-len(names) :] == list(names)
-
-
-def test_all_modules_are_built_above():
-    child = run_python("-c", "from benchmarks import native; print(*native.MODULES)")
-    assert child.returncode == 0, describe(child)
-    assert sorted(child.stdout.split("\n")[-2].split()) == sorted((*HERE, *NEEDS))

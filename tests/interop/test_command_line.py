@@ -1,20 +1,17 @@
 """python -m fastdl demo with each of the large libraries."""
 
-import subprocess
-import sys
-
 import pytest
 
 from fastdl._cli.libraries import BY_NAME
 from tests.interop.peers import PEERS, require
+from tests.support.isolate import run_python
 
 NAMES = list(dict.fromkeys(peer.module.partition(".")[0] for peer in PEERS))
 
 
 def run(name, *arguments):
     require(name)
-    command = [sys.executable, "-m", "fastdl", *arguments]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
+    done = run_python("-m", "fastdl", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -7,9 +7,9 @@ import pytest
 
 import fastdl
 from fastdl._bridges import lookup
+from tests.support.isolate import describe, run_python
 
 from .arrays import numpy_make, numpy_pointer, sample
-from .harness import describe, run_python
 from .matrix import __main__ as runner
 from .matrix import measure, report, rows, sources
 from .matrix.cells import COPY, DIES, OUTCOMES, REFUSED, WRONG, ZERO_COPY, Cell, worse

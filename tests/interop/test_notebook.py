@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from .harness import describe, run_python
+from tests.support.isolate import describe, run_python
+
 from .peers import require
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "five-libraries.ipynb"

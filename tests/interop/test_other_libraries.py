@@ -5,7 +5,9 @@ import json
 
 import pytest
 
-from .harness import describe, particular, run_cases, run_python
+from tests.support.isolate import describe, run_python
+
+from .harness import particular, run_cases
 from .peers import MORE, PEERS, require
 
 

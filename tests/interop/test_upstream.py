@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fastdl._cli import defects
+from tests.support.isolate import describe, run_python
 
-from .harness import describe, run_python
 from .matrix.__main__ import surroundings
 from .peers import LIBRARIES
 
@@ -33,7 +33,7 @@ def test_defect(defect):
     if importlib.util.find_spec(defect["module"].partition(".")[0]) is None:
         pytest.skip(f"{defect['module']} is not installed")
     # Without -W error: what they warn of is not the matter.
-    child = run_python("-W", "ignore", "-c", defect["program"], **surroundings())
+    child = run_python("-W", "ignore", "-c", defect["program"], env=surroundings())
     expected = -getattr(signal, defect["signal"]) if defect["signal"] else 0
     assert child.returncode == expected, describe(child)
 

@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from exchanges import ROUNDS, Failing, New, Old, managed, refused
+from exchanges import ROUNDS, Answering, New, Old, failing, managed, refused
 from support.build import extension
 
 import fastdl
@@ -15,28 +15,10 @@ ALONE = extension("header", "header_alone")
 INSTALLED = extension("header", "header_installed")
 
 
-class Wrong(New):
-    def __dlpack__(self, **keywords):
-        return managed((2, -3))
-
-
-class NoCapsule(New):
-    def __dlpack__(self, **keywords):
-        return "capsule"
-
-
-class Endless(New):
-    """Without a deleter: the producer is kept instead."""
-
-    def __init__(self):
-        self.memory = fastdl.empty((2, 3))
-
-    def __dlpack__(self, **keywords):
-        return self.memory.__dlpack__(**keywords)
-
-
-GOOD = (New(), Old(), Endless(), fastdl.empty((2, 3)))
-BAD = (Failing(), Wrong(), NoCapsule(), object(), None)
+WRONG = Answering(lambda **keywords: managed((2, -3)))
+NO_CAPSULE = Answering(lambda **keywords: "capsule")
+GOOD = (New(), Old(), Answering(fastdl.empty((2, 3)).__dlpack__), fastdl.empty((2, 3)))
+BAD = (failing, WRONG, NO_CAPSULE, object(), None)
 
 
 def borrows(api):

@@ -1,8 +1,5 @@
 """Tensors in Dask: its sizes, tokens, frames and arrays, with real workers."""
 
-import os
-import subprocess
-import sys
 import textwrap
 
 import dask
@@ -19,6 +16,7 @@ import fastdl.dask
 from fastdl._native import dtype_facts
 from tests.processes.work import facts, made, total
 from tests.support.ctypes_dlpack import capsule_of
+from tests.support.isolate import run_isolated, run_python
 from tests.support.memory import filled
 
 NAMES = [row[0] for row in dtype_facts()]
@@ -32,15 +30,6 @@ def client():
     )
     with cluster, Client(cluster) as client:
         yield client
-
-
-def run(script, *words):
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), *words],
-        capture_output=True, text=True, timeout=LONG,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 # ---- sizes and tokens -----------------------------------------------------------------------
@@ -69,7 +58,7 @@ def test_a_broadcast_dimension_counts_once(shape):
 
 def test_dask_alone_registers_it():
     """By an entry point that imports neither fastdl nor distributed before there is a tensor."""
-    found = run("""
+    found = run_isolated("""
         import sys, dask.sizeof
         print("fastdl" in sys.modules)
         import fastdl
@@ -199,10 +188,7 @@ def test_one_end_that_has_not_registered(here, there, send, get, tmp_path):
     """It can send, in pickles, and cannot receive from one that has: docs/processes.md."""
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(ONE_SIDE))
-    done = subprocess.run(
-        [sys.executable, script, here, there], capture_output=True, text=True, timeout=LONG,
-        env={**os.environ, "PYTHONPATH": "."},
-    )  # fmt: skip
+    done = run_python(script, here, there)
     lines = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     assert send in lines["send"] and get in lines["get"], done.stderr
 

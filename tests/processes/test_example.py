@@ -1,21 +1,16 @@
 """docs/examples/processes/train.py, over each engine."""
 
-import subprocess
-import sys
-
 import pytest
 
 from tests.support.build import ROOT
+from tests.support.isolate import run_python
 
 FOUND = {}
 
 
 @pytest.mark.parametrize("engine", ["pool", "dask", "ray"])
 def test_the_example(engine):
-    done = subprocess.run(
-        [sys.executable, ROOT / "docs/examples/processes/train.py", engine],
-        capture_output=True, text=True, timeout=180,
-    )  # fmt: skip
+    done = run_python(ROOT / "docs/examples/processes/train.py", engine)
     assert done.returncode == 0, done.stderr
     FOUND[engine] = done.stdout.splitlines()[-1]
     assert FOUND[engine].startswith("8 batches, loss ")

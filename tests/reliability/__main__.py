@@ -8,13 +8,13 @@ fails.
 """
 
 import argparse
-import subprocess
 import sys
 import time
 
 from tests.reliability.checks import CHECKS
 from tests.reliability.record import store
 from tests.support.build import ROOT, folder
+from tests.support.isolate import describe, run_python
 
 IN_FULL = {"memory"}  # a case of these is one sweep: a share of the cases runs
 
@@ -26,10 +26,9 @@ def run(name: str, case: str, count: int) -> tuple[int, str]:
         f"done = CHECKS[{name!r}].function({case!r}, {count})\n"
         f"print({count} if done is None else done)"
     )
-    command = [sys.executable, "-X", "faulthandler", "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = run_python("-c", code, cwd=ROOT, timeout=None)
     if done.returncode != 0:
-        return 0, f"status {done.returncode}\n{done.stdout[-1000:]}{done.stderr[-3000:]}"
+        return 0, describe(done)
     return int(done.stdout.split()[-1]), ""
 
 

@@ -21,14 +21,14 @@ import numpy as np
 import fastdl
 from dlpack_conformance.suite import resident
 from fastdl._protocol import consumer as _consumer
+from tests.support import consumer
 from tests.support.allocation import OPERATIONS
-from tests.support.build import extension, shared_library
+from tests.support.build import shared_library
 from tests.support.headers import ALONE, INSTALLED
 from tests.support.isolate import run_isolated
 from tests.support.producers import BY_NAME, Given, Tabled
 from tests.support.threads import together
 
-consumer = extension("consumer")
 HEADER, WITH_PACKAGE = ALONE["alone"], INSTALLED["installed"]
 NEW = {"max_version": (1, 3)}
 BATCH = 10_000
@@ -124,9 +124,9 @@ TAKERS = {
 }
 
 
-def races(case: str, count: int, enter: Callable | None = None) -> None:
+def races(case: str, count: int) -> None:
     """Four threads consume the same capsules: one of them gets each, the others an error."""
-    enter = enter or TAKERS[case]
+    enter = TAKERS[case]
     given = Given()
     tensor = fastdl.from_dlpack(given.capsule())
     for size in batches(count, BATCH):
@@ -155,9 +155,8 @@ BEFORE_EXIT = """
 import sys, threading
 import numpy as np
 import fastdl
-from tests.support.build import extension
+from tests.support import consumer
 from tests.support.producers import Given, Producer
-consumer = extension("consumer")
 tensors = [fastdl.from_dlpack(Given().capsule()) for _ in range(50)]
 tensors += [fastdl.from_dlpack(np.arange(6.0)) for _ in range(49)]
 tensors.append(fastdl.from_dlpack(Producer(Given())))
@@ -258,7 +257,7 @@ def forks(case: str, count: int) -> None:
             thread.join()
     assert [one.deleted for one in given] == [0] * 20
     for one in held:
-        one.delete()
+        one.release()
     tensors.clear(), capsules.clear()
     assert [one.deleted for one in given] == [1] * 20
 
@@ -347,7 +346,7 @@ PATHS: dict[str, Callable[[], Any]] = {
     "legacy capsule": lambda: fastdl.from_dlpack(tensor.__dlpack__()),
     "in Python": lambda: _consumer.from_dlpack(array),
     "numpy.from_dlpack": lambda: np.from_dlpack(tensor),
-    "exchange table": lambda: from_table(tensor).delete(),
+    "exchange table": lambda: from_table(tensor).release(),
     "view": lambda: tensor[1:, ::2],
     "copy": tensor.copy,
     "convert": lambda: fastdl.convert(tensor, np.ndarray),
@@ -360,11 +359,11 @@ PATHS: dict[str, Callable[[], Any]] = {
 refusing, malformed = Refusing(array), Tabled(Given(shape=(-1,)))
 
 
-def growth(case: str, count: int, step: Callable | None = None) -> None:
+def growth(case: str, count: int) -> None:
     """Neither the memory of the process nor the number of Python's blocks grows. One byte of each
     exchange would be seen from a million on; of fewer, what malloc gives at least. Python itself
     comes and goes by some hundred blocks."""
-    step = step or PATHS[case]
+    step = PATHS[case]
     for _ in repeat(None, count // 10):  # pools and caches fill
         step()
     gc.collect()

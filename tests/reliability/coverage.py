@@ -33,7 +33,7 @@ C_FUNCTION = re.compile(r"(?!#|typedef|struct)\w[^=]*?(\w+)\(")
 LEFT_OUT = ("examples", "gpu", "installed", "interop", "test_build.py")
 LEFT_OUT += ("test_claims.py", "test_clang.py", "test_cli.py")
 LEFT_OUT += ("test_docs.py", "test_inclusion.py", "test_layers.py")
-LEFT_OUT += ("test_mutants.py", "test_pages.py", "test_plots.py", "test_readme.py")
+LEFT_OUT += ("test_mutants.py", "test_pages.py", "test_readme.py")
 LEFT_OUT += ("test_refused_code.py", "test_release.py", "test_releases.py")
 LEFT_OUT += ("test_site.py", "test_wheel.py")
 

@@ -1,4 +1,4 @@
-"""Comparisons, in all their forms."""
+"""Dtypes and devices of others, and comparisons with them in all their forms."""
 
 import operator
 
@@ -8,3 +8,19 @@ def are_equal(a, b) -> bool:
     answers = {a == b, b == a, not operator.ne(a, b), not operator.ne(b, a)}
     assert len(answers) == 1
     return answers.pop()
+
+
+class Theirs:
+    """A dtype, or a device, with the protocols that libraries agreed on."""
+
+    def __init__(self, *numbers):
+        self.numbers = numbers
+
+    def __repr__(self):  # the same in each process: it names a test
+        return f"Theirs{self.numbers}"
+
+    def __dlpack_data_type__(self):
+        return self.numbers
+
+    def __dlpack_device__(self):
+        return self.numbers

@@ -136,22 +136,3 @@ class FakeProducer:
     def __dlpack__(self, **keywords):
         self.calls.append(keywords)
         return capsule_of(device=self.delivered, **self.descriptor)
-
-
-def array_producer():
-    """A new producer type on three numbers of NumPy's, that takes every keyword."""
-    import numpy as np
-
-    class ArrayProducer:
-        def __init__(self):
-            self.array = np.arange(3.0)
-            self.calls = []
-
-        def __dlpack_device__(self):
-            return (CPU, 0)
-
-        def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-            self.calls.append(max_version)
-            return self.array.__dlpack__(max_version=max_version)
-
-    return ArrayProducer

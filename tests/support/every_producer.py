@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fastdl
+from tests.support import consumer
 from tests.support.build import (
     SOURCES,
     compile_source,
@@ -18,8 +19,6 @@ from tests.support.build import (
 )
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, describe, given
 from tests.support.cxx import binding
-
-consumer = extension("consumer")
 
 
 @fastdl.producer("array")

@@ -2,8 +2,9 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.support.isolate import run_python
 
 #: What makes an array of float32 0 to 5 that has nothing but a buffer.
 ARRAY = """
@@ -32,11 +33,5 @@ def distribution(folder: Path, name: str, version: str, package: str) -> None:
 def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
     """python -m fastdl in a process that finds the packages of `folder` first."""
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run(
-        [sys.executable, "-m", "fastdl", *arguments],
-        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "80", **environment},
-        cwd=folder,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-    )
+    environment = {"PYTHONPATH": path, "COLUMNS": "80", **environment}
+    return run_python("-m", "fastdl", *arguments, env=environment, cwd=folder)

@@ -8,19 +8,14 @@ import fastdl
 from fastdl._bridges import lookup
 from fastdl._bridges.bridge import Bridge
 from tests.support.ctypes_dlpack import Table, address_in, capsule
+from tests.support.producers import Wrapper
 
 
-class Array:
+class Array(Wrapper):
     """An array of the library "fakelib": it keeps the Tensor that it was made of."""
 
     def __init__(self, tensor):
-        self.tensor = tensor
-
-    def __dlpack__(self, **keywords):
-        return self.tensor.__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        return self.tensor.__dlpack_device__()
+        self.inner = self.tensor = tensor
 
 
 def libraries(monkeypatch):

@@ -135,3 +135,13 @@ def filled(dtype, shape=(3, 4)):
     memory = core.as_bytes(tensor).numpy()
     memory[:] = np.arange(1, memory.size + 1, dtype=np.uint8)
     return tensor
+
+
+def assert_copied(tensor, original):
+    """That a tensor is on the host what another one is, wherever that is."""
+    assert type(tensor) is fastdl.Tensor
+    assert tensor.shape == original.shape
+    assert tensor.dtype is original.dtype
+    assert tensor.device == "cpu"
+    assert core.is_packed(tensor) == core.is_packed(original)
+    assert core.read_bytes(tensor) == core.read_bytes(original)

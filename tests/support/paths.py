@@ -21,7 +21,7 @@ from dlpack_conformance.suite import Held, NotApplicable
 from fastdl._protocol import consumer
 from tests.support.every_producer import PRODUCERS, bound, cythonized
 from tests.support.headers import ALONE, INSTALLED, owning
-from tests.support.producers import Lending, hostile
+from tests.support.producers import Lending, Wrapper, hostile
 
 COMPILED = fastdl.from_dlpack
 FUNCTIONS = {"compiled": COMPILED, "Python": consumer.from_dlpack}
@@ -160,19 +160,6 @@ def through_numpy():
 # ---- ways out -------------------------------------------------------------------------------
 
 
-class Plain:
-    """Has `__dlpack__` alone: fastdl makes its table."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, **keywords):
-        return self.array.__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
-
-
 MAKES = {"table.makes-an-array": "only its author could make one: the table makes fastdl.Tensors"}
 ALONE_MAKES = dict.fromkeys(
     ("table.makes-an-array", "table.array-owns-the-tensor", "table.allocates"),
@@ -237,8 +224,8 @@ def of_producer(name):
 OUT = {
     **{name: partial(of_producer, name) for name in PRODUCERS},
     "plain": lambda: producing(
-        lambda array: Plain(COMPILED(array)),
-        exchange_api=lambda: fastdl.exchange_api(Plain),
+        lambda array: Wrapper(COMPILED(array)),  # whose table fastdl makes
+        exchange_api=lambda: fastdl.exchange_api(Wrapper),
         deviations=MAKES,
         unasked=GROWTH,
     ),

@@ -98,15 +98,60 @@ class DraftProducer(Producer):
         return self.answer(version)
 
 
+class AnyProducer(Producer):
+    """Takes every keyword."""
+
+    def __dlpack__(self, **keywords):
+        return self.answer(keywords)
+
+
+class Wrapper:
+    """Hands all keywords on to another producer."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __dlpack__(self, **keywords):
+        return self.inner.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.inner.__dlpack_device__()
+
+
+def handing(what):
+    """A producer that hands this very object over, a capsule or not."""
+    return Producer(None, act=lambda self: what)
+
+
+def raises(error):
+    """What a producer may do instead of an answer."""
+
+    def act(self):
+        raise error
+
+    return act
+
+
 class Lending(Tabled):
     """Has a table with a borrowing slot, and nothing else. It keeps ownership of what it lends."""
 
     __dlpack_c_exchange_api__ = hostile.table_capsule(new_table(lends=True))
 
 
-def new(kind):
+class TabledProducer(Producer):
+    """Has a table beside `__dlpack__`, and `mode` as Tabled has."""
+
+    __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
+    mode = "give"
+
+
+class LendingProducer(TabledProducer):
+    __dlpack_c_exchange_api__ = Lending.__dlpack_c_exchange_api__
+
+
+def new(kind, **members):
     """A type like `kind` of which fastdl knows nothing yet."""
-    return type(kind.__name__, (kind,), {"__module__": kind.__module__})
+    return type(kind.__name__, (kind,), {"__module__": kind.__module__, **members})
 
 
 class TorchDtype:

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-DTYPES = [np.uint8, np.int16, np.float32, np.float64, np.complex128]
+DTYPES = [np.uint8, np.int16, np.float32, np.int64, np.float64, np.complex128]
 
 
 @st.composite

@@ -11,6 +11,7 @@ import torch
 
 import fastdl
 from tests.support.headers import ALONE, INSTALLED, every_world, installed
+from tests.support.producers import Wrapper
 
 READ_ONLY = 1
 WRITABLE, DETACHED = 1, 8  # rules of a specification
@@ -275,16 +276,6 @@ def cells():
             yield what, api, cell
 
 
-class Other:
-    """Of a library that fastdl does not know."""
-
-    def __dlpack__(self, **keywords):
-        return np.ones(3, np.float32).__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        return (1, 0)
-
-
 def examples():
     import jax.numpy as jnp
 
@@ -293,11 +284,11 @@ def examples():
         "`numpy.ndarray`": np.ones(3, np.float32),
         "`fastdl.Tensor`": fastdl.from_dlpack(np.ones(3, np.float32)),
         "JAX": jnp.ones(3),
-        "CuPy, any other object": Other(),
+        "CuPy, any other object": Wrapper(np.ones(3, np.float32)),
         "result as a torch tensor": torch.ones(3),
         "result as a NumPy array": np.ones(3, np.float32),
         "result as a JAX": jnp.ones(3),
-        "result as any other type": Other(),
+        "result as any other type": Wrapper(None),
     }
 
 

@@ -5,7 +5,7 @@ from cuda.core import utils
 import fastdl
 from fastdl._bridges import cuda as bridge
 from fastdl._core import exchange
-from tests.support.build import extension
+from tests.support import consumer
 from tests.support.frameworks import Plain
 from tests.support.memory import machine
 from tests.support.producers import CUDA
@@ -13,7 +13,7 @@ from tests.support.producers import CUDA
 
 def test_the_real_table_has_no_stream():
     api = fastdl.exchange_api(utils.StridedMemoryView)
-    assert extension("consumer").work_stream(api, *CUDA) == 0
+    assert consumer.work_stream(api, *CUDA) == 0
     assert exchange.facts_of(utils.StridedMemoryView) & exchange.TYPE_NO_STREAM
 
 

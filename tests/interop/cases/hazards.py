@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import fastdl
+from tests.support.isolate import run_python
 
-from ..harness import run_python
 from .common import aligned
 
 

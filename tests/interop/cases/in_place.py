@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import extension
+from tests.support import consumer
 
 from .common import peer_under_test
 
-consumer = extension("consumer")
 SIZE = 200_000  # elements; what is freed is reused at once
 EXPECTED = np.arange(1.0, SIZE + 1, dtype=np.float32)
 

@@ -13,6 +13,7 @@ import pytest
 import fastdl
 from fastdl._core.exchange import has_native_table
 from tests.support.ctypes_dlpack import address_in
+from tests.support.producers import BareProducer
 
 from ..arrays import sample
 from ..matrix.cells import COPY, ZERO_COPY
@@ -61,13 +62,6 @@ def test_memory_is_kept_and_given_back(from_dlpack):
     assert exported(through, peer.take, partial(aligned, values)).outcome in (ZERO_COPY, COPY)
 
 
-class Plain:
-    """A type that has `__dlpack__` and nothing better."""
-
-    def __dlpack__(self):
-        raise NotImplementedError
-
-
 def table_of(x):
     return address_in(fastdl.exchange_api(x))
 
@@ -75,7 +69,7 @@ def table_of(x):
 def test_what_it_is_imported_through():
     array = peer.make([1.0], "float32")
     assert has_native_table(array) is (peer.through == TABLE)
-    assert (table_of(array) == table_of(Plain)) is (peer.through not in (TABLE, BRIDGE))
+    assert (table_of(array) == table_of(BareProducer)) is (peer.through not in (TABLE, BRIDGE))
 
 
 @ENTRIES

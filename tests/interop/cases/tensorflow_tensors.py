@@ -3,7 +3,7 @@
 They are asked in another process: TensorFlow ends one that asks for a capsule of strings.
 """
 
-from ..harness import describe, run_python
+from tests.support.isolate import describe, run_python
 
 CALLS = (
     "fastdl.asarray(x)",

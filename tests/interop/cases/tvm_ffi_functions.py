@@ -6,6 +6,7 @@ import pytest
 import tvm_ffi
 
 import fastdl
+from tests.support.producers import AnyProducer, Given
 
 from .common import aligned, freed
 
@@ -28,21 +29,11 @@ def test_a_tensor_passes_through_a_function_as_itself():
 
 def test_the_table_is_used_and_not_the_method():
     """A type with a table is never asked for `__dlpack__`: the cost is that of the table."""
-    calls = []
-
-    class Producer:
-        __dlpack_c_exchange_api__ = fastdl.Tensor.__dlpack_c_exchange_api__
-
-        def __dlpack__(self, **keywords):
-            calls.append(keywords)
-            return fastdl.from_dlpack(aligned([1.0])).__dlpack__(**keywords)
-
-        def __dlpack_device__(self):
-            return (1, 0)
-
+    table = fastdl.Tensor.__dlpack_c_exchange_api__
+    x = type("Tabled", (AnyProducer,), {"__dlpack_c_exchange_api__": table})(Given())
     with pytest.raises(TypeError, match="this is fastdl.Tensor's exchange table"):
-        tvm_ffi.convert(lambda array: array)(Producer())
-    assert calls == []
+        tvm_ffi.convert(lambda array: array)(x)
+    assert x.asked == []
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 3, 4)])
