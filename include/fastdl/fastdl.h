@@ -891,10 +891,10 @@ static inline int fastdl_import(void);
  * cannot either: they count as writable, except from libraries that share values among arrays (JAX,
  * TensorFlow, MLX, PyArrow).
  *
- * Cost: the call of the library's own table plus 4 ns after fastdl_import(), 9 ns without, where
- * all sizes are checked; NumPy's arrays 5 ns and fastdl.Tensor 3 ns after fastdl_import(); for
- * other types one call of `__dlpack__` or of the buffer protocol: see fastdl_import(). The first
- * tensor of a type costs a few microseconds. */
+ * Cost after fastdl_import(): the call of the library's own table plus 4 ns (without it all sizes
+ * are checked, too); NumPy's arrays 5 ns and fastdl.Tensor 3 ns; for other types one call of
+ * `__dlpack__` or of the buffer protocol: see fastdl_import(). The first tensor of a type costs a
+ * few microseconds. */
 static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
 
 /* Makes a view that has not been borrowed yet safe to release, for functions with one exit that
