@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import fastdl
-
-from .harness import describe, run_python
+from tests.support.isolate import describe, run_python
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +30,7 @@ def from_dlpack(x):
 BRIDGE = '''
 """An imaginary library."""
 
-from fastdl._convert.convert import Bridge
+from fastdl._bridges.bridge import Bridge
 from fastdl._core.exchange import TYPE_EXPORT_DOES_NOT_SYNC
 
 
@@ -91,7 +90,7 @@ def copy(tmp_path_factory):
 
 def run(copy, *arguments):
     path = os.pathsep.join([str(copy / "src"), str(copy), *filter(None, sys.path)])
-    child = run_python(*arguments, folder=copy, PYTHONPATH=path)
+    child = run_python(*arguments, cwd=copy, env={"PYTHONPATH": path})
     assert child.returncode == 0, describe(child)
     return child.stdout
 

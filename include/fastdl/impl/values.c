@@ -46,7 +46,6 @@ static int fastdl_lazy_bits_(PyObject *obj, const DLTensor *tensor)
     return answer == 0 ? 0 : -1;
 }
 
-
 /* Raises BufferError for an element type whose memory format DLPack cannot express. */
 static void fastdl_raise_dtype_(PyObject *dtype)
 {

@@ -2,8 +2,8 @@
 
 import sys
 
-from fastdl._bridges.lookup import published_table
 from fastdl._bridges.bridge import ANYWHERE, COPIED, POSITIVE, Bridge
+from fastdl._bridges.lookup import published_table
 from fastdl._core.exchange import TYPE_TRUSTED
 
 
