@@ -64,7 +64,7 @@ def dtype_name(x: object) -> "tuple[str, int] | None":
 
     None if `x` is not a dtype that fastdl recognises. The name need not be one that DLPack has.
     """
-    read = _reader("DTYPE_OF", x)
+    read = None if isinstance(x, type) else _reader("DTYPE_OF", x)
     if read is not None:
         return read(x)
     np = sys.modules.get("numpy")
