@@ -174,6 +174,21 @@ FASTDL_SHARED_ int fastdl_check_version(const DLManagedTensorVersioned *managed)
     return -1;
 }
 
+/* How work on memory of a device is ordered: a fastdl_stream_kind. Pinned memory is host memory,
+ * which a consumer need not order. */
+static int fastdl_ordering_(int32_t device_type)
+{
+    const fastdl_device_fact *fact = fastdl_find_device(device_type);
+    return fact->host ? (int)FASTDL_STREAM_NONE : (int)fact->stream;
+}
+
+/* Whether a consumer of memory of that device passes a stream. */
+static int fastdl_is_ordered_(int32_t device_type)
+{
+    int ordering = fastdl_ordering_(device_type);
+    return ordering == FASTDL_STREAM_CUDA || ordering == FASTDL_STREAM_ROCM;
+}
+
 /* Refuses data on a device with streams if the library of `obj` does not order its work. */
 static int fastdl_refuse_unordered_(PyObject *obj, int32_t device_type)
 {
@@ -237,21 +252,6 @@ failed:
                           : !fastdl_is_really_versioned(legacy))
         fastdl_discard_(versioned, legacy);
     return -1;
-}
-
-/* How work on memory of a device is ordered: a fastdl_stream_kind. Pinned memory is host memory,
- * which a consumer need not order. */
-static int fastdl_ordering_(int32_t device_type)
-{
-    const fastdl_device_fact *fact = fastdl_find_device(device_type);
-    return fact->host ? (int)FASTDL_STREAM_NONE : (int)fact->stream;
-}
-
-/* Whether a consumer of memory of that device passes a stream. */
-static int fastdl_is_ordered_(int32_t device_type)
-{
-    int ordering = fastdl_ordering_(device_type);
-    return ordering == FASTDL_STREAM_CUDA || ordering == FASTDL_STREAM_ROCM;
 }
 
 /* Whether data delivered on a device is ordered as was negotiated for `announced`. The device in

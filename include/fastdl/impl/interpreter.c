@@ -17,6 +17,22 @@ static int fastdl_interpreter_is_gone_(void)
     return !Py_IsInitialized();
 }
 
+static const fastdl_keyword_fact fastdl_keyword_facts_[FASTDL_KEYWORDS_ + 1] = {
+    {FASTDL_KEYWORD_COPY, "copy"},
+    {FASTDL_KEYWORD_DL_DEVICE, "dl_device"},
+    {FASTDL_KEYWORD_MAX_VERSION, "max_version"},
+    {FASTDL_KEYWORD_VERSION, "version"},
+    {FASTDL_KEYWORD_STREAM, "stream"},
+    {0, NULL},
+};
+
+/* All keywords, in the order in which they are dropped if a producer does not name the one it
+ * rejects; then a row with a NULL name. Needs no thread state. */
+FASTDL_SHARED_ const fastdl_keyword_fact *fastdl_keywords(void)
+{
+    return fastdl_keyword_facts_;
+}
+
 static void fastdl_drop_names_(fastdl_names_ *names)
 {
     for (int k = 0; k < FASTDL_KEYWORDS_; k++)
