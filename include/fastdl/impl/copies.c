@@ -344,7 +344,7 @@ static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, ch
 {
     fastdl_walk_ walk;
     const fastdl_runtime *package = fastdl_package_();
-    if (FASTDL_OFFERS_(package, copy)) {
+    if (package != NULL) {
         int64_t shape[FASTDL_MAX_NDIM], strides[FASTDL_MAX_NDIM];
         DLTensor turned = *from;
         for (int32_t i = 0; i < from->ndim && order == 'F'; i++) {

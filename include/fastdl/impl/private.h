@@ -47,9 +47,3 @@ typedef struct {
     PyObject *dlpack, *dlpack_device, *dtype, *max_version, *version, *zero, *one;
     const void *interpreter; /* the home, a PyInterpreterState; NULL once it has ended */
 } fastdl_names_;
-
-/* Whether the package has a member of fastdl_runtime that its first release did not have: the
- * struct of an older one ends before it, and may have padding there. */
-#define FASTDL_OFFERS_(package, member)                                                            \
-    ((package) != NULL &&                                                                          \
-     (package)->size >= offsetof(fastdl_runtime, member) + sizeof((package)->member))
