@@ -28,7 +28,7 @@ typedef struct {
     PyObject *self;     /* its first argument, borrowed; NULL if it is bound */
 } fastdl_method_;
 
-#define FASTDL_MOST_KEYWORDS_ 2
+#define FASTDL_MOST_KEYWORDS_ 4
 
 /* The places of the keywords in fastdl_keywords(). */
 enum {

@@ -154,27 +154,20 @@ static int fastdl_is_ready_(const fastdl_request *request, DLDevice device,
  * and copies. NULL with an exception; without one if the package is not imported. */
 static PyObject *fastdl_delegate_(PyObject *self, PyObject *const *values, PyObject *names)
 {
-    PyObject *name = PyUnicode_InternFromString("fastdl");
-    PyObject *package = name == NULL ? NULL : PyImport_GetModule(name);
+    PyObject *package = fastdl_loaded_("fastdl");
     PyObject *import = package == NULL ? NULL : fastdl_optional_attribute_(package, "from_dlpack");
-    PyObject *tensor = NULL, *method = NULL, *nothing = NULL, *keywords = NULL, *capsule = NULL;
+    PyObject *tensor = NULL, *capsule = NULL;
+    fastdl_method_ method = {NULL, NULL};
     if (import != NULL)
         tensor = PyObject_CallFunctionObjArgs(import, self, NULL);
-    if (tensor != NULL && (method = fastdl_attribute_(tensor, "__dlpack__")) != NULL &&
-        (nothing = PyTuple_New(0)) != NULL && (keywords = PyDict_New()) != NULL) {
-        int failed = 0;
-        for (Py_ssize_t i = 0; names != NULL && i < PyTuple_Size(names) && !failed; i++)
-            failed = PyDict_SetItem(keywords, PyTuple_GetItem(names, i), values[i]) < 0;
-        if (!failed)
-            capsule = PyObject_Call(method, nothing, keywords);
-    }
-    Py_XDECREF(keywords);
-    Py_XDECREF(nothing);
-    Py_XDECREF(method);
+    if (tensor != NULL)
+        method.callable = fastdl_attribute_(tensor, "__dlpack__");
+    if (method.callable != NULL)
+        capsule = fastdl_call_(&method, names, values, names == NULL ? 0 : PyTuple_Size(names));
+    Py_XDECREF(method.callable);
     Py_XDECREF(tensor);
     Py_XDECREF(import);
     Py_XDECREF(package);
-    Py_XDECREF(name);
     return capsule;
 }
 

@@ -125,13 +125,9 @@ static uint32_t fastdl_take_refusal_(uint32_t keywords)
     if (message != NULL)
         refused = fastdl_refused_keyword(message, traceback != NULL, keywords);
     Py_XDECREF(text);
-    if (refused == 0) {
-        fastdl_restore_(type, value, traceback);
-        return 0;
-    }
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
+    fastdl_restore_(type, value, traceback);
+    if (refused != 0)
+        PyErr_Clear();
     return refused;
 }
 
