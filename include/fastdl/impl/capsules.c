@@ -67,6 +67,19 @@ static void fastdl_delete_wrapper_(DLManagedTensorVersioned *self)
     free(wrapper);
 }
 
+/* Fills in a managed tensor, which is its own context. */
+static void fastdl_start_managed_(DLManagedTensorVersioned *managed,
+                                  void (*deleter)(DLManagedTensorVersioned *),
+                                  const DLTensor *tensor, uint64_t flags)
+{
+    managed->version.major = FASTDL_DLPACK_MAJOR;
+    managed->version.minor = FASTDL_DLPACK_MINOR;
+    managed->manager_ctx = managed;
+    managed->deleter = deleter;
+    managed->flags = flags;
+    managed->dl_tensor = *tensor;
+}
+
 /* A new wrapper, which does not own anything yet: see fastdl_adopt_. NULL with MemoryError. */
 static fastdl_wrapper_ *fastdl_new_wrapper_(const DLTensor *tensor, uint64_t flags)
 {
@@ -78,12 +91,7 @@ static fastdl_wrapper_ *fastdl_new_wrapper_(const DLTensor *tensor, uint64_t fla
         return NULL;
     }
     memset(wrapper, 0, sizeof(fastdl_wrapper_));
-    wrapper->managed.version.major = FASTDL_DLPACK_MAJOR;
-    wrapper->managed.version.minor = FASTDL_DLPACK_MINOR;
-    wrapper->managed.manager_ctx = wrapper;
-    wrapper->managed.deleter = fastdl_delete_wrapper_;
-    wrapper->managed.flags = flags;
-    wrapper->managed.dl_tensor = *tensor;
+    fastdl_start_managed_(&wrapper->managed, fastdl_delete_wrapper_, tensor, flags);
     if (tensor->strides == NULL) {
         fastdl_compact_strides(tensor->ndim, tensor->shape, wrapper->dims);
         wrapper->managed.dl_tensor.strides = wrapper->dims;

@@ -74,14 +74,8 @@ static DLManagedTensorVersioned *fastdl_new_copy_(const fastdl_view *plan, int32
         fastdl_raise_(PyExc_MemoryError, "cannot allocate %lld bytes for a copy", (long long)bytes);
         return NULL;
     }
-    memset(&copy->managed, 0, sizeof(copy->managed));
-    copy->managed.version.major = FASTDL_DLPACK_MAJOR;
-    copy->managed.version.minor = FASTDL_DLPACK_MINOR;
-    copy->managed.manager_ctx = copy;
-    copy->managed.deleter = fastdl_delete_copy_;
-    copy->managed.flags = plan->flags;
+    fastdl_start_managed_(&copy->managed, fastdl_delete_copy_, &plan->dl, plan->flags);
     to = &copy->managed.dl_tensor;
-    *to = plan->dl;
     to->shape = copy->dims;
     to->strides = copy->dims + dims;
     for (size_t i = 0; i < dims; i++) {
@@ -93,22 +87,14 @@ static DLManagedTensorVersioned *fastdl_new_copy_(const fastdl_view *plan, int32
     return &copy->managed;
 }
 
-#define FASTDL_KIND_CASE_(number, type, kind)                                                      \
-    case number:                                                                                   \
-        return kind;
-
 /* The kind of an element type: not convertible, bool, integer, floating. Each converts to its own
  * kind and to higher ones. */
 static int fastdl_kind_(uint32_t dtype)
 {
-    switch (dtype) {
-    case FASTDL_BOOL:
-        return 1;
-        FASTDL_EACH_INTEGER(FASTDL_KIND_CASE_, 2)
-        FASTDL_EACH_FLOATING(FASTDL_KIND_CASE_, 3)
-    default:
-        return 0;
-    }
+    int kind = dtype == FASTDL_BOOL;
+    FASTDL_DISPATCH_INTEGER(dtype, T, { kind = 2; });
+    FASTDL_DISPATCH_FLOATING(dtype, T, { kind = 3; });
+    return kind;
 }
 
 /* Elements on their way from one type to another, a cache line or more at a time. */
@@ -120,46 +106,32 @@ typedef union {
     char bytes[FASTDL_RUN_ * 8];
 } fastdl_run_;
 
-#define FASTDL_READ_CASE_(number, type, run)                                                       \
-    case number:                                                                                   \
-        for (int i = 0; i < n; i++) {                                                              \
-            type value;                                                                            \
-            memcpy(&value, from + (size_t)i * sizeof(value), sizeof(value));                       \
-            (run)->whole[i] = number == FASTDL_BOOL ? value != 0 : (int64_t)value;                 \
-        }                                                                                          \
-        break;
-
 /* Bools or integers as integers of 64 bits. */
 static void fastdl_read_whole_(uint32_t dtype, const char *from, int n, fastdl_run_ *run)
 {
-    switch (dtype) {
-        FASTDL_EACH_INTEGER(FASTDL_READ_CASE_, run)
-        FASTDL_READ_CASE_(FASTDL_BOOL, uint8_t, run)
-    default:
-        break;
-    }
+    int is_bool = dtype == FASTDL_BOOL;
+    FASTDL_DISPATCH_INTEGER(is_bool ? FASTDL_UINT8 : dtype, T, {
+        for (int i = 0; i < n; i++) {
+            T value;
+            memcpy(&value, from + (size_t)i * sizeof(value), sizeof(value));
+            run->whole[i] = is_bool ? value != 0 : (int64_t)value;
+        }
+    });
 }
-
-#define FASTDL_WRITE_CASE_(number, type, run)                                                      \
-    case number:                                                                                   \
-        for (int i = 0; i < n; i++) {                                                              \
-            type value = (type)(run)->whole[i];                                                    \
-            misfits |= (int64_t)value != (run)->whole[i];                                          \
-            misfits |= (run)->whole[i] < 0 && (is_unsigned || number == FASTDL_UINT64);            \
-            memcpy(to + (size_t)i * sizeof(value), &value, sizeof(value));                         \
-        }                                                                                          \
-        break;
 
 /* Writes integers; returns whether some are out of range for the type. */
 static int fastdl_write_whole_(uint32_t dtype, int is_unsigned, int n, const fastdl_run_ *run,
                                char *to)
 {
     int misfits = 0; /* collected: a loop that may exit early is not vectorised */
-    switch (dtype) {
-        FASTDL_EACH_INTEGER(FASTDL_WRITE_CASE_, run)
-    default:
-        break;
-    }
+    FASTDL_DISPATCH_INTEGER(dtype, T, {
+        for (int i = 0; i < n; i++) {
+            T value = (T)run->whole[i];
+            misfits |= (int64_t)value != run->whole[i];
+            misfits |= run->whole[i] < 0 && (is_unsigned || T_DTYPE == FASTDL_UINT64);
+            memcpy(to + (size_t)i * sizeof(value), &value, sizeof(value));
+        }
+    });
     return misfits;
 }
 

@@ -214,7 +214,8 @@ static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl
         return PyExc_BufferError;
     case FASTDL_UNALIGNED_:
         fastdl_put_(
-            text, "data aligned to %d bytes, got an address %d bytes past a multiple: copy it first",
+            text,
+            "data aligned to %d bytes, got an address %d bytes past a multiple: copy it first",
             (int)spec->alignment,
             (int)((fastdl_address_(dl) + dl->byte_offset) % (uint64_t)spec->alignment));
         return PyExc_BufferError;

@@ -39,14 +39,10 @@ static int fastdl_produce_(PyObject *self, fastdl_describer describe,
                            DLManagedTensorVersioned **out)
 {
     fastdl_description description;
-    DLManagedTensorVersioned *managed;
     if (fastdl_describe_(self, describe, &description) < 0)
         return -1;
-    managed = fastdl_export_(&description);
-    if (managed == NULL)
-        return -1;
-    *out = managed;
-    return 0;
+    *out = fastdl_export_(&description);
+    return *out == NULL ? -1 : 0;
 }
 
 /* Why a tensor is not lent: -1 with an exception. */

@@ -129,8 +129,3 @@ static const DLPackExchangeAPI fastdl_traced_table_ = {
     NULL,
     fastdl_traced_stream_,
 };
-
-static const DLPackExchangeAPI *fastdl_traced_(void)
-{
-    return &fastdl_traced_table_;
-}

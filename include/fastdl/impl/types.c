@@ -112,7 +112,7 @@ FASTDL_SHARED_ int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record
     if (named <= 0 || fastdl_add_facts_(type, &record->facts) < 0)
         return named == 0 ? 0 : -1;
     if (record->facts & FASTDL_TYPE_TRACED) {
-        record->api = fastdl_traced_();
+        record->api = &fastdl_traced_table_;
         return 0;
     }
     if (fastdl_published_table_(type, &record->api, &is_checked) < 0)
