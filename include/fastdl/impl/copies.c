@@ -41,15 +41,12 @@ static void fastdl_plan_copy_(const DLTensor *from, uint64_t flags, DLDataType d
 static int fastdl_count_bytes_(const fastdl_view *plan, int64_t *bytes)
 {
     DLTensor compact = plan->dl;
-    DLDataType dtype = compact.dtype;
-    int64_t size, low, high, bits = 8 * fastdl_itemsize(dtype);
-    if (fastdl_is_packed(dtype, plan->flags))
-        bits = (int64_t)dtype.bits * dtype.lanes;
+    fastdl_layout layout;
     compact.strides = NULL;
-    if (fastdl_measure_(&compact, &size, &low, &high) != FASTDL_OK ||
-        fastdl_mul_(size, bits, &bits) || fastdl_add_(bits, 7, &bits))
+    compact.data = &layout; /* anything but NULL */
+    if (fastdl_check(&compact, plan->flags, &layout) != FASTDL_OK)
         return -1;
-    *bytes = bits / 8;
+    *bytes = layout.nbytes;
     return 0;
 }
 
@@ -211,12 +208,6 @@ static void fastdl_write_real_(uint32_t dtype, int n, const fastdl_run_ *run, ch
     }
 }
 
-/* Whether C has a type for the elements. */
-static int fastdl_is_number_(uint32_t dtype)
-{
-    return dtype != FASTDL_FLOAT16 && dtype != FASTDL_BFLOAT16;
-}
-
 /* Converts up to FASTDL_RUN_ consecutive elements. Returns whether integers did not fit; those are
  * in *run then. */
 static int fastdl_convert_run_(uint32_t source, const char *from, int n, uint32_t target, char *to,
@@ -228,7 +219,8 @@ static int fastdl_convert_run_(uint32_t source, const char *from, int n, uint32_
             return fastdl_write_whole_(target, source == FASTDL_UINT64, n, run, to);
         fastdl_cast_run_(FASTDL_INT64, run->bytes, n, FASTDL_FLOAT64, run->bytes);
         fastdl_write_real_(target, n, run, to);
-    } else if (fastdl_is_number_(source) && fastdl_is_number_(target)) {
+    } else if (source != FASTDL_FLOAT16 && source != FASTDL_BFLOAT16 && target != FASTDL_FLOAT16 &&
+               target != FASTDL_BFLOAT16) { /* C has types for both */
         fastdl_cast_run_(source, from, n, target, to);
     } else {
         fastdl_read_real_(source, from, n, run);
@@ -415,8 +407,8 @@ static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *descr
     int64_t strides[FASTDL_MAX_NDIM];
     DLManagedTensorVersioned *copy;
     fastdl_misfit_ unused;
-    fastdl_layout layout;
     fastdl_view plan;
+    int64_t bytes;
     DLTensor from = description->dl;
     if (from.strides == NULL) {
         fastdl_compact_strides(from.ndim, from.shape, strides);
@@ -427,9 +419,8 @@ static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *descr
     if (copy == NULL)
         return NULL;
     if (fastdl_is_packed(from.dtype, description->flags)) { /* which is compact */
-        fastdl_check(&from, description->flags, &layout);
-        if (layout.nbytes > 0)
-            memcpy(copy->dl_tensor.data, from.data, (size_t)layout.nbytes);
+        if (fastdl_count_bytes_(&plan, &bytes) == 0 && bytes > 0)
+            memcpy(copy->dl_tensor.data, from.data, (size_t)bytes);
     } else {
         (void)fastdl_fill_copy_(&from, description->flags, &copy->dl_tensor, 'C', &unused);
     }

@@ -35,15 +35,12 @@ FASTDL_SHARED_ const fastdl_keyword_fact *fastdl_keywords(void)
 
 static void fastdl_drop_names_(fastdl_names_ *names)
 {
+    PyObject *others[] = {names->dlpack,  names->dlpack_device, names->dtype, names->max_version,
+                          names->version, names->zero,          names->one};
     for (int k = 0; k < FASTDL_KEYWORDS_; k++)
         Py_XDECREF(names->keywords[k]);
-    Py_XDECREF(names->dlpack);
-    Py_XDECREF(names->dlpack_device);
-    Py_XDECREF(names->dtype);
-    Py_XDECREF(names->max_version);
-    Py_XDECREF(names->version);
-    Py_XDECREF(names->zero);
-    Py_XDECREF(names->one);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        Py_XDECREF(others[i]);
     free(names);
 }
 

@@ -5,7 +5,6 @@
 #include "fastdl.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 
 /* The linkage of functions that the package's own files also call. */
 #ifndef FASTDL_SHARED_

@@ -68,11 +68,6 @@ static int fastdl_refuse_to_lend_(PyObject *self, fastdl_description *descriptio
     return -1;
 }
 
-/* For the table of a producer in a module that has not imported the package. */
-static const char *const fastdl_produced_words_ =
-    "results of a producer's type are fastdl.Tensors, which its module can make only after "
-    "fastdl_import(): install or upgrade fastdlpack, and call fastdl_import() in that module";
-
 /* The allocator in the table of a producer: that of fastdl.Tensor. Needs no thread state. */
 static int fastdl_allocate_produced_(DLTensor *prototype, DLManagedTensorVersioned **out,
                                      void *context,
@@ -82,17 +77,14 @@ static int fastdl_allocate_produced_(DLTensor *prototype, DLManagedTensorVersion
         (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime);
     if (package != NULL)
         return package->tensor->managed_tensor_allocator(prototype, out, context, SetError);
-    SetError(context, "TypeError", fastdl_produced_words_);
-    return -1;
+    return fastdl_protocol_allocate_(prototype, out, context, SetError);
 }
 
 static int fastdl_wrap_produced_(DLManagedTensorVersioned *managed, void **out)
 {
     const fastdl_runtime *package = fastdl_package_();
-    if (package != NULL)
-        return package->tensor->managed_tensor_to_py_object_no_sync(managed, out);
-    PyErr_SetString(PyExc_TypeError, fastdl_produced_words_);
-    return -1;
+    return package != NULL ? package->tensor->managed_tensor_to_py_object_no_sync(managed, out)
+                           : fastdl_protocol_wrap_(managed, out);
 }
 
 /* Checks that a stream, which may be absent, is one that the device has: 0, or -1 with ValueError
@@ -384,9 +376,7 @@ static int fastdl_check_own_type_(PyTypeObject *type)
     return -1;
 }
 
-enum {
-    FASTDL_PUBLISHED_ = 4
-};
+#define FASTDL_PUBLISHED_ 4 /* attributes */
 
 /* Whether a type already publishes this producer: 1; 0 if it has none of the attributes; -1 with
  * TypeError if it has those of another producer. */
