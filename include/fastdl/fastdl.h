@@ -99,9 +99,6 @@
 #include <Python.h>
 #endif
 
-#ifndef FASTDL_FASTDL_H_
-#define FASTDL_FASTDL_H_
-
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -111,6 +108,23 @@
 #endif
 
 #include "dlpack.h"
+
+/* C code compiled as C++ triggers warnings about C++ style. */
+#if defined(__cplusplus) && defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wold-style-cast"
+#elif defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#pragma GCC diagnostic ignored "-Wuseless-cast"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef FASTDL_FASTDL_H_
+#define FASTDL_FASTDL_H_
 
 #define FASTDL_ABI_MAJOR 1
 #define FASTDL_ABI_MINOR 0
@@ -142,20 +156,6 @@
 #define FASTDL_CAST_(type, value) static_cast<type>(value)
 #else
 #define FASTDL_CAST_(type, value) ((type)(value))
-#endif
-
-/* C code compiled as C++ triggers warnings about C++ style. */
-#if defined(__cplusplus) && defined(__clang__)
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wold-style-cast"
-#elif defined(__cplusplus) && defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wold-style-cast"
-#pragma GCC diagnostic ignored "-Wuseless-cast"
-#endif
-
-#ifdef __cplusplus
-extern "C" {
 #endif
 
 /* ========================================================================
@@ -797,33 +797,10 @@ static inline fastdl_fault fastdl_check(const DLTensor *tensor, uint64_t flags,
     return fastdl_check_addresses_(tensor, layout, fastdl_address_(tensor));
 }
 
-#ifdef __cplusplus
-} /* extern "C" */
-#endif
-
-#if defined(__cplusplus) && defined(__clang__)
-#pragma clang diagnostic pop
-#elif defined(__cplusplus) && defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif
-
 #endif /* FASTDL_FASTDL_H_ */
 
 #if !defined(FASTDL_NO_PYTHON) && !defined(FASTDL_WITH_PYTHON_)
 #define FASTDL_WITH_PYTHON_
-
-#if defined(__cplusplus) && defined(__clang__)
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wold-style-cast"
-#elif defined(__cplusplus) && defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wold-style-cast"
-#pragma GCC diagnostic ignored "-Wuseless-cast"
-#endif
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* ========================================================================
  * The interface
@@ -2146,6 +2123,8 @@ static const char fastdl_device_doc_[] = "__dlpack_device__($self, /)\n--\n\n"
 #define FASTDL_FUNCTION_(function) ((PyCFunction)(void (*)(void))(function))
 #endif
 
+#endif /* FASTDL_WITH_PYTHON_ */
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
@@ -2155,8 +2134,6 @@ static const char fastdl_device_doc_[] = "__dlpack_device__($self, /)\n--\n\n"
 #elif defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
-
-#endif /* FASTDL_WITH_PYTHON_ */
 
 #if defined(FASTDL_IMPLEMENTATION) && !defined(FASTDL_NO_PYTHON) && !defined(FASTDL_C_)
 #include "fastdl.c"

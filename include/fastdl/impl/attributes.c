@@ -98,6 +98,19 @@ static PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
 
 #endif
 
+/* Whether a type has any attribute of a tensor. Other types are rejected quickly, and take no slot
+ * in the cache. -1 with an exception. */
+static int fastdl_has_names_(PyTypeObject *type)
+{
+    static const char *const names[] = {"__dlpack__", "__dlpack_c_exchange_api__",
+                                        "__c_dlpack_exchange_api__"};
+    PyObject *found = NULL;
+    for (int i = 0; i < 3 && found == NULL && !PyErr_Occurred(); i++)
+        found = fastdl_type_lookup_(type, names[i]);
+    Py_XDECREF(found);
+    return found != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
+}
+
 /* Slow path of fastdl_find_method_: `callable` is NULL, None, or any descriptor. */
 static int fastdl_bind_method_(PyObject *obj, PyObject *name, fastdl_method_ *method)
 {

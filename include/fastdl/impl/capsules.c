@@ -67,6 +67,19 @@ static void fastdl_delete_wrapper_(DLManagedTensorVersioned *self)
     free(wrapper);
 }
 
+/* Fills in a managed tensor, which is its own context. */
+static void fastdl_start_managed_(DLManagedTensorVersioned *managed,
+                                  void (*deleter)(DLManagedTensorVersioned *),
+                                  const DLTensor *tensor, uint64_t flags)
+{
+    managed->version.major = FASTDL_DLPACK_MAJOR;
+    managed->version.minor = FASTDL_DLPACK_MINOR;
+    managed->manager_ctx = managed;
+    managed->deleter = deleter;
+    managed->flags = flags;
+    managed->dl_tensor = *tensor;
+}
+
 /* A new wrapper, which does not own anything yet: see fastdl_adopt_. NULL with MemoryError. */
 static fastdl_wrapper_ *fastdl_new_wrapper_(const DLTensor *tensor, uint64_t flags)
 {
@@ -78,12 +91,7 @@ static fastdl_wrapper_ *fastdl_new_wrapper_(const DLTensor *tensor, uint64_t fla
         return NULL;
     }
     memset(wrapper, 0, sizeof(fastdl_wrapper_));
-    wrapper->managed.version.major = FASTDL_DLPACK_MAJOR;
-    wrapper->managed.version.minor = FASTDL_DLPACK_MINOR;
-    wrapper->managed.manager_ctx = wrapper;
-    wrapper->managed.deleter = fastdl_delete_wrapper_;
-    wrapper->managed.flags = flags;
-    wrapper->managed.dl_tensor = *tensor;
+    fastdl_start_managed_(&wrapper->managed, fastdl_delete_wrapper_, tensor, flags);
     if (tensor->strides == NULL) {
         fastdl_compact_strides(tensor->ndim, tensor->shape, wrapper->dims);
         wrapper->managed.dl_tensor.strides = wrapper->dims;
@@ -174,6 +182,21 @@ FASTDL_SHARED_ int fastdl_check_version(const DLManagedTensorVersioned *managed)
     return -1;
 }
 
+/* How work on memory of a device is ordered: a fastdl_stream_kind. Pinned memory is host memory,
+ * which a consumer need not order. */
+static int fastdl_ordering_(int32_t device_type)
+{
+    const fastdl_device_fact *fact = fastdl_find_device(device_type);
+    return fact->host ? (int)FASTDL_STREAM_NONE : (int)fact->stream;
+}
+
+/* Whether a consumer of memory of that device passes a stream. */
+static int fastdl_is_ordered_(int32_t device_type)
+{
+    int ordering = fastdl_ordering_(device_type);
+    return ordering == FASTDL_STREAM_CUDA || ordering == FASTDL_STREAM_ROCM;
+}
+
 /* Refuses data on a device with streams if the library of `obj` does not order its work. */
 static int fastdl_refuse_unordered_(PyObject *obj, int32_t device_type)
 {
@@ -237,21 +260,6 @@ failed:
                           : !fastdl_is_really_versioned(legacy))
         fastdl_discard_(versioned, legacy);
     return -1;
-}
-
-/* How work on memory of a device is ordered: a fastdl_stream_kind. Pinned memory is host memory,
- * which a consumer need not order. */
-static int fastdl_ordering_(int32_t device_type)
-{
-    const fastdl_device_fact *fact = fastdl_find_device(device_type);
-    return fact->host ? (int)FASTDL_STREAM_NONE : (int)fact->stream;
-}
-
-/* Whether a consumer of memory of that device passes a stream. */
-static int fastdl_is_ordered_(int32_t device_type)
-{
-    int ordering = fastdl_ordering_(device_type);
-    return ordering == FASTDL_STREAM_CUDA || ordering == FASTDL_STREAM_ROCM;
 }
 
 /* Whether data delivered on a device is ordered as was negotiated for `announced`. The device in

@@ -41,15 +41,12 @@ static void fastdl_plan_copy_(const DLTensor *from, uint64_t flags, DLDataType d
 static int fastdl_count_bytes_(const fastdl_view *plan, int64_t *bytes)
 {
     DLTensor compact = plan->dl;
-    DLDataType dtype = compact.dtype;
-    int64_t size, low, high, bits = 8 * fastdl_itemsize(dtype);
-    if (fastdl_is_packed(dtype, plan->flags))
-        bits = (int64_t)dtype.bits * dtype.lanes;
+    fastdl_layout layout;
     compact.strides = NULL;
-    if (fastdl_measure_(&compact, &size, &low, &high) != FASTDL_OK ||
-        fastdl_mul_(size, bits, &bits) || fastdl_add_(bits, 7, &bits))
+    compact.data = &layout; /* anything but NULL */
+    if (fastdl_check(&compact, plan->flags, &layout) != FASTDL_OK)
         return -1;
-    *bytes = bits / 8;
+    *bytes = layout.nbytes;
     return 0;
 }
 
@@ -74,14 +71,8 @@ static DLManagedTensorVersioned *fastdl_new_copy_(const fastdl_view *plan, int32
         fastdl_raise_(PyExc_MemoryError, "cannot allocate %lld bytes for a copy", (long long)bytes);
         return NULL;
     }
-    memset(&copy->managed, 0, sizeof(copy->managed));
-    copy->managed.version.major = FASTDL_DLPACK_MAJOR;
-    copy->managed.version.minor = FASTDL_DLPACK_MINOR;
-    copy->managed.manager_ctx = copy;
-    copy->managed.deleter = fastdl_delete_copy_;
-    copy->managed.flags = plan->flags;
+    fastdl_start_managed_(&copy->managed, fastdl_delete_copy_, &plan->dl, plan->flags);
     to = &copy->managed.dl_tensor;
-    *to = plan->dl;
     to->shape = copy->dims;
     to->strides = copy->dims + dims;
     for (size_t i = 0; i < dims; i++) {
@@ -93,22 +84,14 @@ static DLManagedTensorVersioned *fastdl_new_copy_(const fastdl_view *plan, int32
     return &copy->managed;
 }
 
-#define FASTDL_KIND_CASE_(number, type, kind)                                                      \
-    case number:                                                                                   \
-        return kind;
-
 /* The kind of an element type: not convertible, bool, integer, floating. Each converts to its own
  * kind and to higher ones. */
 static int fastdl_kind_(uint32_t dtype)
 {
-    switch (dtype) {
-    case FASTDL_BOOL:
-        return 1;
-        FASTDL_EACH_INTEGER(FASTDL_KIND_CASE_, 2)
-        FASTDL_EACH_FLOATING(FASTDL_KIND_CASE_, 3)
-    default:
-        return 0;
-    }
+    int kind = dtype == FASTDL_BOOL;
+    FASTDL_DISPATCH_INTEGER(dtype, T, { kind = 2; });
+    FASTDL_DISPATCH_FLOATING(dtype, T, { kind = 3; });
+    return kind;
 }
 
 /* Elements on their way from one type to another, a cache line or more at a time. */
@@ -120,46 +103,32 @@ typedef union {
     char bytes[FASTDL_RUN_ * 8];
 } fastdl_run_;
 
-#define FASTDL_READ_CASE_(number, type, run)                                                       \
-    case number:                                                                                   \
-        for (int i = 0; i < n; i++) {                                                              \
-            type value;                                                                            \
-            memcpy(&value, from + (size_t)i * sizeof(value), sizeof(value));                       \
-            (run)->whole[i] = number == FASTDL_BOOL ? value != 0 : (int64_t)value;                 \
-        }                                                                                          \
-        break;
-
 /* Bools or integers as integers of 64 bits. */
 static void fastdl_read_whole_(uint32_t dtype, const char *from, int n, fastdl_run_ *run)
 {
-    switch (dtype) {
-        FASTDL_EACH_INTEGER(FASTDL_READ_CASE_, run)
-        FASTDL_READ_CASE_(FASTDL_BOOL, uint8_t, run)
-    default:
-        break;
-    }
+    int is_bool = dtype == FASTDL_BOOL;
+    FASTDL_DISPATCH_INTEGER(is_bool ? FASTDL_UINT8 : dtype, T, {
+        for (int i = 0; i < n; i++) {
+            T value;
+            memcpy(&value, from + (size_t)i * sizeof(value), sizeof(value));
+            run->whole[i] = is_bool ? value != 0 : (int64_t)value;
+        }
+    });
 }
-
-#define FASTDL_WRITE_CASE_(number, type, run)                                                      \
-    case number:                                                                                   \
-        for (int i = 0; i < n; i++) {                                                              \
-            type value = (type)(run)->whole[i];                                                    \
-            misfits |= (int64_t)value != (run)->whole[i];                                          \
-            misfits |= (run)->whole[i] < 0 && (is_unsigned || number == FASTDL_UINT64);            \
-            memcpy(to + (size_t)i * sizeof(value), &value, sizeof(value));                         \
-        }                                                                                          \
-        break;
 
 /* Writes integers; returns whether some are out of range for the type. */
 static int fastdl_write_whole_(uint32_t dtype, int is_unsigned, int n, const fastdl_run_ *run,
                                char *to)
 {
     int misfits = 0; /* collected: a loop that may exit early is not vectorised */
-    switch (dtype) {
-        FASTDL_EACH_INTEGER(FASTDL_WRITE_CASE_, run)
-    default:
-        break;
-    }
+    FASTDL_DISPATCH_INTEGER(dtype, T, {
+        for (int i = 0; i < n; i++) {
+            T value = (T)run->whole[i];
+            misfits |= (int64_t)value != run->whole[i];
+            misfits |= run->whole[i] < 0 && (is_unsigned || T_DTYPE == FASTDL_UINT64);
+            memcpy(to + (size_t)i * sizeof(value), &value, sizeof(value));
+        }
+    });
     return misfits;
 }
 
@@ -239,12 +208,6 @@ static void fastdl_write_real_(uint32_t dtype, int n, const fastdl_run_ *run, ch
     }
 }
 
-/* Whether C has a type for the elements. */
-static int fastdl_is_number_(uint32_t dtype)
-{
-    return dtype != FASTDL_FLOAT16 && dtype != FASTDL_BFLOAT16;
-}
-
 /* Converts up to FASTDL_RUN_ consecutive elements. Returns whether integers did not fit; those are
  * in *run then. */
 static int fastdl_convert_run_(uint32_t source, const char *from, int n, uint32_t target, char *to,
@@ -256,7 +219,8 @@ static int fastdl_convert_run_(uint32_t source, const char *from, int n, uint32_
             return fastdl_write_whole_(target, source == FASTDL_UINT64, n, run, to);
         fastdl_cast_run_(FASTDL_INT64, run->bytes, n, FASTDL_FLOAT64, run->bytes);
         fastdl_write_real_(target, n, run, to);
-    } else if (fastdl_is_number_(source) && fastdl_is_number_(target)) {
+    } else if (source != FASTDL_FLOAT16 && source != FASTDL_BFLOAT16 && target != FASTDL_FLOAT16 &&
+               target != FASTDL_BFLOAT16) { /* C has types for both */
         fastdl_cast_run_(source, from, n, target, to);
     } else {
         fastdl_read_real_(source, from, n, run);
@@ -344,7 +308,7 @@ static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, ch
 {
     fastdl_walk_ walk;
     const fastdl_runtime *package = fastdl_package_();
-    if (FASTDL_OFFERS_(package, copy)) {
+    if (package != NULL) {
         int64_t shape[FASTDL_MAX_NDIM], strides[FASTDL_MAX_NDIM];
         DLTensor turned = *from;
         for (int32_t i = 0; i < from->ndim && order == 'F'; i++) {
@@ -443,8 +407,8 @@ static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *descr
     int64_t strides[FASTDL_MAX_NDIM];
     DLManagedTensorVersioned *copy;
     fastdl_misfit_ unused;
-    fastdl_layout layout;
     fastdl_view plan;
+    int64_t bytes;
     DLTensor from = description->dl;
     if (from.strides == NULL) {
         fastdl_compact_strides(from.ndim, from.shape, strides);
@@ -455,9 +419,8 @@ static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *descr
     if (copy == NULL)
         return NULL;
     if (fastdl_is_packed(from.dtype, description->flags)) { /* which is compact */
-        fastdl_check(&from, description->flags, &layout);
-        if (layout.nbytes > 0)
-            memcpy(copy->dl_tensor.data, from.data, (size_t)layout.nbytes);
+        if (fastdl_count_bytes_(&plan, &bytes) == 0 && bytes > 0)
+            memcpy(copy->dl_tensor.data, from.data, (size_t)bytes);
     } else {
         (void)fastdl_fill_copy_(&from, description->flags, &copy->dl_tensor, 'C', &unused);
     }

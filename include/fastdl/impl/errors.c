@@ -2,37 +2,22 @@
 
 /* ---- errors ---- */
 
-static void fastdl_put_(fastdl_text_ *text, const char *part)
+/* Appends to a text as printf does; what does not fit is cut off. */
+static void fastdl_put_(fastdl_text_ *text, const char *format, ...)
 {
-    size_t room = sizeof(text->text) - 1 - text->length, length = strlen(part);
-    if (length > room)
-        length = room;
-    memcpy(text->text + text->length, part, length);
-    text->length += length;
-    text->text[text->length] = '\0';
-}
-
-static void fastdl_put_int_(fastdl_text_ *text, int64_t value)
-{
-    char digits[24], *at = digits + sizeof(digits) - 1;
-    uint64_t rest = value < 0 ? (uint64_t)0 - (uint64_t)value : (uint64_t)value;
-    *at = '\0';
-    do {
-        *--at = (char)('0' + (int)(rest % 10));
-        rest /= 10;
-    } while (rest != 0);
-    if (value < 0)
-        *--at = '-';
-    fastdl_put_(text, at);
+    size_t room = sizeof(text->text) - text->length;
+    va_list values;
+    va_start(values, format);
+    (void)PyOS_vsnprintf(text->text + text->length, room, format, values);
+    va_end(values);
+    text->length += strlen(text->text + text->length);
 }
 
 static void fastdl_put_tuple_(fastdl_text_ *text, const int64_t *values, int32_t n)
 {
     fastdl_put_(text, "(");
-    for (int32_t i = 0; i < n; i++) {
-        fastdl_put_int_(text, values[i]);
-        fastdl_put_(text, i + 1 < n ? ", " : n == 1 ? "," : "");
-    }
+    for (int32_t i = 0; i < n; i++)
+        fastdl_put_(text, "%lld%s", (long long)values[i], i + 1 < n ? ", " : n == 1 ? "," : "");
     fastdl_put_(text, ")");
 }
 
@@ -40,39 +25,29 @@ static void fastdl_put_dtype_(fastdl_text_ *text, uint32_t dtype)
 {
     uint8_t code = (uint8_t)dtype, bits = (uint8_t)(dtype >> 8);
     const fastdl_dtype_family *family = fastdl_find_dtype(code);
-    if (family != NULL) {
-        fastdl_put_(text, family->name);
-        if (family->min_bits != family->max_bits)
-            fastdl_put_int_(text, bits);
-    } else {
-        fastdl_put_(text, "type ");
-        fastdl_put_int_(text, code);
-        fastdl_put_(text, " of ");
-        fastdl_put_int_(text, bits);
-        fastdl_put_(text, " bits");
-    }
-    if (dtype >> 16 != 1) {
-        fastdl_put_(text, "x");
-        fastdl_put_int_(text, dtype >> 16);
-    }
+    if (family == NULL)
+        fastdl_put_(text, "type %d of %d bits", code, bits);
+    else if (family->min_bits != family->max_bits)
+        fastdl_put_(text, "%s%d", family->name, bits);
+    else
+        fastdl_put_(text, "%s", family->name);
+    if (dtype >> 16 != 1)
+        fastdl_put_(text, "x%d", (int)(dtype >> 16));
 }
 
 static void fastdl_put_device_type_(fastdl_text_ *text, int32_t type)
 {
     const char *name = fastdl_find_device(type)->name;
-    if (name != NULL) {
-        fastdl_put_(text, name);
-    } else {
-        fastdl_put_(text, "device ");
-        fastdl_put_int_(text, type);
-    }
+    if (name != NULL)
+        fastdl_put_(text, "%s", name);
+    else
+        fastdl_put_(text, "device %d", (int)type);
 }
 
 static void fastdl_put_device_(fastdl_text_ *text, DLDevice device)
 {
     fastdl_put_device_type_(text, (int32_t)device.device_type);
-    fastdl_put_(text, ":");
-    fastdl_put_int_(text, device.device_id);
+    fastdl_put_(text, ":%d", (int)device.device_id);
 }
 
 /* Appends "a float32 tensor of shape (2, 3) and strides (3, 1) on cpu:0, read-only". */
@@ -135,9 +110,7 @@ FASTDL_SHARED_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tenso
     if (readable) {
         fastdl_put_tuple_(&shape, tensor->shape, tensor->ndim);
     } else {
-        fastdl_put_(&shape, "of ");
-        fastdl_put_int_(&shape, tensor->ndim);
-        fastdl_put_(&shape, " dimensions");
+        fastdl_put_(&shape, "of %d dimensions", (int)tensor->ndim);
     }
     if (readable && tensor->strides != NULL)
         fastdl_put_tuple_(&strides, tensor->strides, tensor->ndim);
@@ -170,6 +143,15 @@ static PyObject *fastdl_optional_attribute_(PyObject *obj, const char *name)
     if (value == NULL)
         (void)fastdl_clear_if_(PyExc_AttributeError);
     return value;
+}
+
+/* A module that is imported already, a new reference; NULL if it is not, or with an exception. */
+static PyObject *fastdl_loaded_(const char *name)
+{
+    PyObject *interned = PyUnicode_InternFromString(name);
+    PyObject *module = interned == NULL ? NULL : PyImport_GetModule(interned);
+    Py_XDECREF(interned);
+    return module;
 }
 
 /* The name of a type with its module, as Python shows it in a traceback ("torch.Tensor", "int"): a

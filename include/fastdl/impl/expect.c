@@ -113,15 +113,13 @@ static void fastdl_put_shape_(fastdl_text_ *text, const fastdl_spec *spec)
     fastdl_put_(text, spec->rules & FASTDL_TRAILING ? "(..., " : "(");
     for (int32_t i = 0; i < wanted; i++) {
         const fastdl_dim *dim = spec->shape[i];
-        if (dim != NULL && dim->name != NULL) {
-            fastdl_put_(text, dim->name);
-            fastdl_put_(text, dim->size >= 0 ? "=" : "");
-        }
+        if (dim != NULL && dim->name != NULL)
+            fastdl_put_(text, "%s%s", dim->name, dim->size >= 0 ? "=" : "");
         if (dim != NULL && dim->size >= 0)
-            fastdl_put_int_(text, dim->size);
+            fastdl_put_(text, "%lld", (long long)dim->size);
         else if (dim == NULL)
             fastdl_put_(text, "any");
-        fastdl_put_(text, i + 1 < wanted ? ", " : wanted == 1 ? "," : "");
+        fastdl_put_(text, "%s", i + 1 < wanted ? ", " : wanted == 1 ? "," : "");
     }
     fastdl_put_(text, ")");
 }
@@ -129,7 +127,7 @@ static void fastdl_put_shape_(fastdl_text_ *text, const fastdl_spec *spec)
 static void fastdl_put_expected_dtypes_(fastdl_text_ *text, const fastdl_spec *spec)
 {
     for (size_t i = 0; i < spec->dtype_count; i++) {
-        fastdl_put_(text, i == 0 ? "" : i + 1 < spec->dtype_count ? ", " : " or ");
+        fastdl_put_(text, "%s", i == 0 ? "" : i + 1 < spec->dtype_count ? ", " : " or ");
         fastdl_put_dtype_(text, spec->dtypes[i]);
     }
 }
@@ -143,28 +141,19 @@ static void fastdl_put_wrong_size_(fastdl_text_ *text, const DLTensor *dl, const
     fastdl_put_shape_(text, spec);
     fastdl_put_(text, ", got ");
     fastdl_put_tuple_(text, dl->shape, dl->ndim);
-    if (dim != NULL && dim->name != NULL && dim->from != NULL) {
-        fastdl_put_(text, ": ");
-        fastdl_put_(text, dim->name);
-        fastdl_put_(text, " is ");
-        fastdl_put_int_(text, dim->size);
-        fastdl_put_(text, " in ");
-        fastdl_put_(text, dim->from);
-    }
+    if (dim != NULL && dim->name != NULL && dim->from != NULL)
+        fastdl_put_(text, ": %s is %lld in %s", dim->name, (long long)dim->size, dim->from);
 }
 
 static void fastdl_put_expected_ndim_(fastdl_text_ *text, const fastdl_spec *spec)
 {
-    fastdl_put_int_(text, fastdl_wanted_ndim_(spec));
-    if (!(spec->rules & FASTDL_TRAILING)) {
-        fastdl_put_(text, spec->ndim == 1 ? " dimension" : " dimensions");
-    } else if (spec->max_ndim == 0) {
-        fastdl_put_(text, " or more dimensions");
-    } else {
-        fastdl_put_(text, " to ");
-        fastdl_put_int_(text, spec->max_ndim);
-        fastdl_put_(text, " dimensions");
-    }
+    int wanted = (int)fastdl_wanted_ndim_(spec);
+    if (!(spec->rules & FASTDL_TRAILING))
+        fastdl_put_(text, "%d dimension%s", wanted, wanted == 1 ? "" : "s");
+    else if (spec->max_ndim == 0)
+        fastdl_put_(text, "%d or more dimensions", wanted);
+    else
+        fastdl_put_(text, "%d to %d dimensions", wanted, (int)spec->max_ndim);
 }
 
 /* The advice for a wrong element type: with FASTDL_CONVERT, why it was not converted. */
@@ -189,14 +178,11 @@ static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl
         fastdl_put_expected_dtypes_(text, spec);
         fastdl_put_(text, ", got ");
         fastdl_put_dtype_(text, fastdl_dtype(dl->dtype));
-        fastdl_put_(text, ": ");
-        fastdl_put_(text, fastdl_dtype_advice_(dl, spec));
+        fastdl_put_(text, ": %s", fastdl_dtype_advice_(dl, spec));
         return PyExc_TypeError;
     case FASTDL_WRONG_NDIM_:
         fastdl_put_expected_ndim_(text, spec);
-        fastdl_put_(text, ", got ");
-        fastdl_put_int_(text, dl->ndim);
-        fastdl_put_(text, ": reshape it");
+        fastdl_put_(text, ", got %d: reshape it", (int)dl->ndim);
         return PyExc_ValueError;
     case FASTDL_WRONG_SIZE_:
         fastdl_put_(text, "shape ");
@@ -227,12 +213,11 @@ static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl
         fastdl_put_(text, ": move it first");
         return PyExc_BufferError;
     case FASTDL_UNALIGNED_:
-        fastdl_put_(text, "data aligned to ");
-        fastdl_put_int_(text, spec->alignment);
-        fastdl_put_(text, " bytes, got an address ");
-        fastdl_put_int_(
-            text, (int64_t)((fastdl_address_(dl) + dl->byte_offset) % (uint64_t)spec->alignment));
-        fastdl_put_(text, " bytes past a multiple: copy it first");
+        fastdl_put_(
+            text,
+            "data aligned to %d bytes, got an address %d bytes past a multiple: copy it first",
+            (int)spec->alignment,
+            (int)((fastdl_address_(dl) + dl->byte_offset) % (uint64_t)spec->alignment));
         return PyExc_BufferError;
     default:
         return NULL;
@@ -254,26 +239,20 @@ static PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_view *vie
         return PyExc_BufferError;
     case FASTDL_OTHER_DTYPE_:
         fastdl_put_dtype_(text, fastdl_dtype(spec->like->view->dl.dtype));
-        fastdl_put_(text, ", as ");
-        fastdl_put_(text, spec->like->name);
-        fastdl_put_(text, " has, got ");
+        fastdl_put_(text, ", as %s has, got ", spec->like->name);
         fastdl_put_dtype_(text, fastdl_dtype(view->dl.dtype));
-        fastdl_put_(text, ": ");
-        fastdl_put_(text, fastdl_dtype_advice_(&view->dl, spec));
+        fastdl_put_(text, ": %s", fastdl_dtype_advice_(&view->dl, spec));
         return PyExc_TypeError;
     case FASTDL_OTHER_DEVICE_:
         fastdl_put_device_(text, spec->like->view->dl.device);
-        fastdl_put_(text, ", where ");
-        fastdl_put_(text, spec->like->name);
-        fastdl_put_(text, " is, got ");
+        fastdl_put_(text, ", where %s is, got ", spec->like->name);
         fastdl_put_device_(text, view->dl.device);
         fastdl_put_(text, ": move one of them first");
         return PyExc_BufferError;
     case FASTDL_ALIASED_:
         i = fastdl_aliased_(view, spec->no_alias, spec->no_alias_count, spec->rules);
-        fastdl_put_(text, "no memory shared with ");
-        fastdl_put_(text, i < spec->no_alias_count ? spec->no_alias[i].name : "another argument");
-        fastdl_put_(text, ", got an overlap: pass a copy of one");
+        fastdl_put_(text, "no memory shared with %s, got an overlap: pass a copy of one",
+                    i < spec->no_alias_count ? spec->no_alias[i].name : "another argument");
         return PyExc_ValueError;
     default: /* the tensor has changed since it was compared */
         fastdl_put_(text, "something else");
@@ -287,8 +266,7 @@ static int fastdl_raise_mismatch_(const fastdl_view *view, const char *name,
     fastdl_text_ text, tensor;
     PyObject *exception;
     text.length = tensor.length = 0;
-    fastdl_put_(&text, name);
-    fastdl_put_(&text, ": expected ");
+    fastdl_put_(&text, "%s: expected ", name);
     exception = fastdl_put_own_mismatch_(&text, &view->dl, name, spec, mismatch);
     if (exception == NULL)
         exception = fastdl_put_mismatch_(&text, view, spec, mismatch);
@@ -304,12 +282,10 @@ static int fastdl_raise_mismatch_(const fastdl_view *view, const char *name,
 static int fastdl_grad_is_enabled_(void)
 {
     int answer = -1;
-    PyObject *name = PyUnicode_InternFromString("torch");
-    PyObject *torch = name == NULL ? NULL : PyImport_GetModule(name);
+    PyObject *torch = fastdl_loaded_("torch");
     if (torch != NULL)
         answer = fastdl_call_predicate_(torch, "is_grad_enabled");
     Py_XDECREF(torch);
-    Py_XDECREF(name);
     return answer >= 0 ? answer : fastdl_clear_if_(PyExc_Exception) ? 1 : -1;
 }
 

@@ -17,17 +17,30 @@ static int fastdl_interpreter_is_gone_(void)
     return !Py_IsInitialized();
 }
 
+static const fastdl_keyword_fact fastdl_keyword_facts_[FASTDL_KEYWORDS_ + 1] = {
+    {FASTDL_KEYWORD_COPY, "copy"},
+    {FASTDL_KEYWORD_DL_DEVICE, "dl_device"},
+    {FASTDL_KEYWORD_MAX_VERSION, "max_version"},
+    {FASTDL_KEYWORD_VERSION, "version"},
+    {FASTDL_KEYWORD_STREAM, "stream"},
+    {0, NULL},
+};
+
+/* All keywords, in the order in which they are dropped if a producer does not name the one it
+ * rejects; then a row with a NULL name. Needs no thread state. */
+FASTDL_SHARED_ const fastdl_keyword_fact *fastdl_keywords(void)
+{
+    return fastdl_keyword_facts_;
+}
+
 static void fastdl_drop_names_(fastdl_names_ *names)
 {
+    PyObject *others[] = {names->dlpack,  names->dlpack_device, names->dtype, names->max_version,
+                          names->version, names->zero,          names->one};
     for (int k = 0; k < FASTDL_KEYWORDS_; k++)
         Py_XDECREF(names->keywords[k]);
-    Py_XDECREF(names->dlpack);
-    Py_XDECREF(names->dlpack_device);
-    Py_XDECREF(names->dtype);
-    Py_XDECREF(names->max_version);
-    Py_XDECREF(names->version);
-    Py_XDECREF(names->zero);
-    Py_XDECREF(names->one);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        Py_XDECREF(others[i]);
     free(names);
 }
 

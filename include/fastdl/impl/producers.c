@@ -39,14 +39,10 @@ static int fastdl_produce_(PyObject *self, fastdl_describer describe,
                            DLManagedTensorVersioned **out)
 {
     fastdl_description description;
-    DLManagedTensorVersioned *managed;
     if (fastdl_describe_(self, describe, &description) < 0)
         return -1;
-    managed = fastdl_export_(&description);
-    if (managed == NULL)
-        return -1;
-    *out = managed;
-    return 0;
+    *out = fastdl_export_(&description);
+    return *out == NULL ? -1 : 0;
 }
 
 /* Why a tensor is not lent: -1 with an exception. */
@@ -72,11 +68,6 @@ static int fastdl_refuse_to_lend_(PyObject *self, fastdl_description *descriptio
     return -1;
 }
 
-/* For the table of a producer in a module that has not imported the package. */
-static const char *const fastdl_produced_words_ =
-    "results of a producer's type are fastdl.Tensors, which its module can make only after "
-    "fastdl_import(): install or upgrade fastdlpack, and call fastdl_import() in that module";
-
 /* The allocator in the table of a producer: that of fastdl.Tensor. Needs no thread state. */
 static int fastdl_allocate_produced_(DLTensor *prototype, DLManagedTensorVersioned **out,
                                      void *context,
@@ -86,17 +77,14 @@ static int fastdl_allocate_produced_(DLTensor *prototype, DLManagedTensorVersion
         (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime);
     if (package != NULL)
         return package->tensor->managed_tensor_allocator(prototype, out, context, SetError);
-    SetError(context, "TypeError", fastdl_produced_words_);
-    return -1;
+    return fastdl_protocol_allocate_(prototype, out, context, SetError);
 }
 
 static int fastdl_wrap_produced_(DLManagedTensorVersioned *managed, void **out)
 {
     const fastdl_runtime *package = fastdl_package_();
-    if (package != NULL)
-        return package->tensor->managed_tensor_to_py_object_no_sync(managed, out);
-    PyErr_SetString(PyExc_TypeError, fastdl_produced_words_);
-    return -1;
+    return package != NULL ? package->tensor->managed_tensor_to_py_object_no_sync(managed, out)
+                           : fastdl_protocol_wrap_(managed, out);
 }
 
 /* Checks that a stream, which may be absent, is one that the device has: 0, or -1 with ValueError
@@ -154,27 +142,20 @@ static int fastdl_is_ready_(const fastdl_request *request, DLDevice device,
  * and copies. NULL with an exception; without one if the package is not imported. */
 static PyObject *fastdl_delegate_(PyObject *self, PyObject *const *values, PyObject *names)
 {
-    PyObject *name = PyUnicode_InternFromString("fastdl");
-    PyObject *package = name == NULL ? NULL : PyImport_GetModule(name);
+    PyObject *package = fastdl_loaded_("fastdl");
     PyObject *import = package == NULL ? NULL : fastdl_optional_attribute_(package, "from_dlpack");
-    PyObject *tensor = NULL, *method = NULL, *nothing = NULL, *keywords = NULL, *capsule = NULL;
+    PyObject *tensor = NULL, *capsule = NULL;
+    fastdl_method_ method = {NULL, NULL};
     if (import != NULL)
         tensor = PyObject_CallFunctionObjArgs(import, self, NULL);
-    if (tensor != NULL && (method = fastdl_attribute_(tensor, "__dlpack__")) != NULL &&
-        (nothing = PyTuple_New(0)) != NULL && (keywords = PyDict_New()) != NULL) {
-        int failed = 0;
-        for (Py_ssize_t i = 0; names != NULL && i < PyTuple_Size(names) && !failed; i++)
-            failed = PyDict_SetItem(keywords, PyTuple_GetItem(names, i), values[i]) < 0;
-        if (!failed)
-            capsule = PyObject_Call(method, nothing, keywords);
-    }
-    Py_XDECREF(keywords);
-    Py_XDECREF(nothing);
-    Py_XDECREF(method);
+    if (tensor != NULL)
+        method.callable = fastdl_attribute_(tensor, "__dlpack__");
+    if (method.callable != NULL)
+        capsule = fastdl_call_(&method, names, values, names == NULL ? 0 : PyTuple_Size(names));
+    Py_XDECREF(method.callable);
     Py_XDECREF(tensor);
     Py_XDECREF(import);
     Py_XDECREF(package);
-    Py_XDECREF(name);
     return capsule;
 }
 
@@ -395,9 +376,7 @@ static int fastdl_check_own_type_(PyTypeObject *type)
     return -1;
 }
 
-enum {
-    FASTDL_PUBLISHED_ = 4
-};
+#define FASTDL_PUBLISHED_ 4 /* attributes */
 
 /* Whether a type already publishes this producer: 1; 0 if it has none of the attributes; -1 with
  * TypeError if it has those of another producer. */

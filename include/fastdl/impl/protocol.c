@@ -2,22 +2,6 @@
 
 /* ---- calling `__dlpack__` ---- */
 
-static const fastdl_keyword_fact fastdl_keyword_facts_[FASTDL_KEYWORDS_ + 1] = {
-    {FASTDL_KEYWORD_COPY, "copy"},
-    {FASTDL_KEYWORD_DL_DEVICE, "dl_device"},
-    {FASTDL_KEYWORD_MAX_VERSION, "max_version"},
-    {FASTDL_KEYWORD_VERSION, "version"},
-    {FASTDL_KEYWORD_STREAM, "stream"},
-    {0, NULL},
-};
-
-/* All keywords, in the order in which they are dropped if a producer does not name the one it
- * rejects; then a row with a NULL name. Needs no thread state. */
-FASTDL_SHARED_ const fastdl_keyword_fact *fastdl_keywords(void)
-{
-    return fastdl_keyword_facts_;
-}
-
 #ifdef Py_LIMITED_API
 
 /* Signatures cannot be read, and the attributes found on a type may have changed since. */
@@ -141,13 +125,9 @@ static uint32_t fastdl_take_refusal_(uint32_t keywords)
     if (message != NULL)
         refused = fastdl_refused_keyword(message, traceback != NULL, keywords);
     Py_XDECREF(text);
-    if (refused == 0) {
-        fastdl_restore_(type, value, traceback);
-        return 0;
-    }
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
+    fastdl_restore_(type, value, traceback);
+    if (refused != 0)
+        PyErr_Clear();
     return refused;
 }
 

@@ -2,17 +2,24 @@
 
 /* ---- what a consumer asks of `__dlpack__` ---- */
 
+#ifdef Py_LIMITED_API
+#define FASTDL_SIZE_OF_ PyTuple_Size
+#define FASTDL_ITEM_OF_ PyTuple_GetItem
+#else
+#define FASTDL_SIZE_OF_ PyTuple_GET_SIZE
+#define FASTDL_ITEM_OF_ PyTuple_GET_ITEM
+#endif
+
 /* Two ints of a tuple: 1; 0 if they, or it, are anything but ordinary. CPython has one object for
  * each small int, so those of (1, 0) are known. */
 static int fastdl_read_plain_pair_(PyObject *pair, const fastdl_names_ *names, int64_t *numbers)
 {
-#ifndef Py_LIMITED_API
     PyObject *first, *second;
     int overflow[2] = {0, 0};
-    if (FASTDL_UNLIKELY_(!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2))
+    if (FASTDL_UNLIKELY_(!PyTuple_CheckExact(pair) || FASTDL_SIZE_OF_(pair) != 2))
         return 0;
-    first = PyTuple_GET_ITEM(pair, 0);
-    second = PyTuple_GET_ITEM(pair, 1);
+    first = FASTDL_ITEM_OF_(pair, 0);
+    second = FASTDL_ITEM_OF_(pair, 1);
     numbers[0] = 1;
     numbers[1] = 0;
     if (FASTDL_LIKELY_(first == names->one && second == names->zero))
@@ -23,12 +30,6 @@ static int fastdl_read_plain_pair_(PyObject *pair, const fastdl_names_ *names, i
         numbers[0] = PyLong_AsLongLongAndOverflow(first, &overflow[0]);
     numbers[1] = PyLong_AsLongLongAndOverflow(second, &overflow[1]);
     return !overflow[0] && !overflow[1];
-#else
-    (void)pair;
-    (void)names;
-    (void)numbers;
-    return 0;
-#endif
 }
 
 /* An int as 64 bits: 0; 1 if it has more, saturated; or -1 with TypeError, whose format has a %R,
@@ -182,14 +183,6 @@ static int fastdl_raise_wrong_call_(Py_ssize_t count, PyObject *name)
         PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'", name);
     return -1;
 }
-
-#ifdef Py_LIMITED_API
-#define FASTDL_SIZE_OF_ PyTuple_Size
-#define FASTDL_ITEM_OF_ PyTuple_GetItem
-#else
-#define FASTDL_SIZE_OF_ PyTuple_GET_SIZE
-#define FASTDL_ITEM_OF_ PyTuple_GET_ITEM
-#endif
 
 /* Reads and checks the arguments of `__dlpack__`, as a vectorcall passes them: 1 if they ask for a
  * versioned capsule and nothing else, 0, or -1 with an exception. *draft is `version`, borrowed, or

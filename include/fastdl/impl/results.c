@@ -55,7 +55,7 @@ static int fastdl_empty_(const DLTensor *prototype, PyTypeObject *like,
     *out = NULL;
     if (api == NULL)
         return -1;
-    if (FASTDL_OFFERS_(package, empty) && api == package->protocol &&
+    if (package != NULL && api == package->protocol &&
         !fastdl_find_device((int32_t)prototype->device.device_type)->host)
         return package->empty(prototype, like, out);
     failed = api->managed_tensor_allocator(&copy, &managed, NULL, fastdl_set_error_);
@@ -115,7 +115,7 @@ static int fastdl_wrap_(DLManagedTensorVersioned *managed, PyTypeObject *like, P
         fastdl_discard_(managed, NULL);
         return -1;
     }
-    if (FASTDL_OFFERS_(package, wrap) && (native || api == package->protocol))
+    if (package != NULL && (native || api == package->protocol))
         return package->wrap(managed, like, out); /* it knows what the library accepts */
     if (native && fastdl_steps_back_(&managed->dl_tensor)) {
         fastdl_raise_about_(PyExc_BufferError,
@@ -169,7 +169,7 @@ static int fastdl_order_(const fastdl_view *view, void *stream, int back)
     if (own == stream ||
         fastdl_ordering_((int32_t)view->dl.device.device_type) == FASTDL_STREAM_NONE)
         return 0;
-    if (!FASTDL_OFFERS_(package, order)) {
+    if (package == NULL) {
         PyErr_SetString(PyExc_BufferError,
                         "expected the stream that fastdl_work_stream gives, got another one, which "
                         "only the package can order: call fastdl_import() first");

@@ -17,13 +17,9 @@ static int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
         fastdl_raise_no_tensor((PyObject *)obj);
     if (result <= 0)
         return -1;
-    if (record->facts & FASTDL_TYPE_UNORDERED &&
-        fastdl_refuse_unordered_((PyObject *)obj, announced[0]) < 0) {
-        fastdl_release_object_(capsule);
-        return -1;
-    }
-    result = fastdl_take_((PyObject *)obj, capsule, record->facts, &managed);
-    if (result < 0) {
+    if ((record->facts & FASTDL_TYPE_UNORDERED &&
+         fastdl_refuse_unordered_((PyObject *)obj, announced[0]) < 0) ||
+        fastdl_take_((PyObject *)obj, capsule, record->facts, &managed) < 0) {
         fastdl_release_object_(capsule); /* its destructor may clear the exception */
         return -1;
     }
@@ -129,8 +125,3 @@ static const DLPackExchangeAPI fastdl_traced_table_ = {
     NULL,
     fastdl_traced_stream_,
 };
-
-static const DLPackExchangeAPI *fastdl_traced_(void)
-{
-    return &fastdl_traced_table_;
-}

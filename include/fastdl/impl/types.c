@@ -102,19 +102,6 @@ static const fastdl_record *fastdl_keep_record_(fastdl_cache *cache, const fastd
 
 /* ---- what is known of a type ---- */
 
-/* Whether a type has any attribute of a tensor. Other types are rejected quickly, and take no slot
- * in the cache. -1 with an exception. */
-static int fastdl_has_names_(PyTypeObject *type)
-{
-    static const char *const names[] = {"__dlpack__", "__dlpack_c_exchange_api__",
-                                        "__c_dlpack_exchange_api__"};
-    PyObject *found = NULL;
-    for (int i = 0; i < 3 && found == NULL && !PyErr_Occurred(); i++)
-        found = fastdl_type_lookup_(type, names[i]);
-    Py_XDECREF(found);
-    return found != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
-}
-
 /* Determines the facts about a type from its name, `__dlpack__`, and the table that it publishes
  * (NULL if none). */
 FASTDL_SHARED_ int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record)
@@ -125,7 +112,7 @@ FASTDL_SHARED_ int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record
     if (named <= 0 || fastdl_add_facts_(type, &record->facts) < 0)
         return named == 0 ? 0 : -1;
     if (record->facts & FASTDL_TYPE_TRACED) {
-        record->api = fastdl_traced_();
+        record->api = &fastdl_traced_table_;
         return 0;
     }
     if (fastdl_published_table_(type, &record->api, &is_checked) < 0)

@@ -35,12 +35,10 @@ static int fastdl_lazy_bits_(PyObject *obj, const DLTensor *tensor)
     if (answer > 0) {
         fastdl_text_ text;
         text.length = 0;
-        fastdl_put_(&text, "expected a tensor whose memory holds its values, got a lazy view of "
-                           "type '%U' with its ");
-        fastdl_put_(&text, bit);
-        fastdl_put_(&text, " bit set: call resolve_");
-        fastdl_put_(&text, bit);
-        fastdl_put_(&text, "() first");
+        fastdl_put_(&text,
+                    "expected a tensor whose memory holds its values, got a lazy view of type "
+                    "'%%U' with its %s bit set: call resolve_%s() first",
+                    bit, bit);
         fastdl_raise_about_(PyExc_BufferError, text.text, Py_TYPE(obj));
     }
     return answer == 0 ? 0 : -1;

@@ -30,6 +30,8 @@ TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from fastdl._bridges.bridge import Bridge
+
 #: An exchange table that fastdl made for a type without one. table: a capsule
 #: "dlpack_exchange_api"; type: the type it is for, since others may look alike; borrow: a capsule
 #: "fastdl_borrower" (see fastdl.h).
@@ -82,6 +84,11 @@ def load(package: str):
     return import_module(f"fastdl._bridges.{name}")
 
 
+def bridges_of(package: str) -> "tuple[Bridge, ...]":
+    """The bridges of the library of a package; none if there are none."""
+    return getattr(load(package), "BRIDGES", ())
+
+
 def stated(cls: type) -> "tuple[type, int, ModuleType | None]":
     """What the file on its library states of a class or of its nearest base: that base, its facts,
     and the file. (cls, 0, None) if no file names any."""
@@ -124,8 +131,7 @@ def is_row(row: str, cls: type) -> bool:
 def bridge_of_class(cls: type):
     """The bridge of a class or of its nearest base that has one; None if none has."""
     for base in mro(cls):
-        package = package_of(module_of(base))
-        for bridge in load(package).BRIDGES if package in LIBRARIES else ():
+        for bridge in bridges_of(package_of(module_of(base))):
             if any(is_row(row, base) for row in bridge.classes):
                 return bridge
     return None
@@ -139,7 +145,7 @@ def is_of_library(bridge, cls: type) -> bool:
 
 def bridge_of_module(module):
     """The bridge of a module's library; None if there is none."""
-    bridges = getattr(load(package_of(module.__name__)), "BRIDGES", ())
+    bridges = bridges_of(package_of(module.__name__))
     for bridge in bridges:
         if any(name.startswith(f"{module.__name__}:") for name in bridge.classes):
             return bridge
@@ -149,7 +155,7 @@ def bridge_of_module(module):
 def bridge_of_name(name: str):
     """The bridge whose type has that name, as its users write it, or the first of the package or
     module that has; None if there is none."""
-    for bridge in getattr(load(package_of(name)), "BRIDGES", ()):
+    for bridge in bridges_of(package_of(name)):
         if bridge.name == name or bridge.name.startswith(f"{name}."):
             return bridge
     return None

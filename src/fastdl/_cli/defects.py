@@ -54,8 +54,8 @@ def is_fixed(file: Any, title: str, version: str) -> bool:
 
 def too_old(library: str, version: str) -> list[dict[str, Any]]:
     """The row on a version of which convert makes no objects."""
-    bridges = getattr(lookup.load(library), "BRIDGES", ())
-    since = {bridge.since for bridge in bridges if () < release(version) < release(bridge.since)}
+    bridges, own = lookup.bridges_of(library), release(version)
+    since = {bridge.since for bridge in bridges if () < own < release(bridge.since)}
     return [
         {
             "title": f"`convert` makes its objects from version {first} on",

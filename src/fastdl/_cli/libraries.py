@@ -35,7 +35,7 @@ class Library(NamedTuple):
     @property
     def is_target(self) -> bool:
         """Whether fastdl.convert can make arrays of it."""
-        return bool(getattr(lookup.load(self.name), "BRIDGES", ()))
+        return bool(lookup.bridges_of(self.name))
 
 
 def _libraries() -> Iterator[Library]:

@@ -120,8 +120,13 @@ def _read_known(x):
     own = bridge_for(type(x))
     if own is None:
         return None
+    return _explained(x, front.read, own)
+
+
+def _explained(x, read, *arguments, **keywords):
+    """read(x, ...), or the exception of missing values instead of its own."""
     try:
-        return front.read(x, own)
+        return read(x, *arguments, **keywords)
     except Exception as error:
         reason = missing.reason(error, x)
         if reason is error:
@@ -137,13 +142,7 @@ def acquire(x, device: "Device | None" = None, copy=None, stream=None) -> Tensor
         return place(asarray(x), device, copy, stream)
     if device is None and copy is None and stream is None:
         return asarray(x)
-    try:
-        return exchange.from_dlpack(x, device=device, copy=copy, stream=stream)
-    except Exception as error:
-        reason = missing.reason(error, x)
-        if reason is error:
-            raise
-        raise reason from error
+    return _explained(x, exchange.from_dlpack, device=device, copy=copy, stream=stream)
 
 
 def _is_exporter(x) -> bool:

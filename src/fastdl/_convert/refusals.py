@@ -117,7 +117,7 @@ def refuse(x, tensor, bridge) -> BufferError:
             expected = f"{least} to {most} dimensions"
         others = [
             other.name
-            for other in lookup.load(package_of(bridge.name)).BRIDGES
+            for other in lookup.bridges_of(package_of(bridge.name))
             if other.ndims[0] <= tensor.ndim <= other.ndims[1]
         ]
         hint = f"Convert to {others[0]} instead" if others else "Reshape it first"
@@ -137,7 +137,7 @@ def casting(*dtypes, device=CPU) -> str:
     name = dtypes[-1].name
     if device.is_host and all(map(has_numpy, dtypes)):
         return f"fastdl.convert(x, numpy.ndarray).astype({name!r})"
-    theirs = lookup.load("torch").BRIDGES[0].dtypes
+    theirs = lookup.bridges_of("torch")[0].dtypes or ()
     orders = device.is_host or device.stream_kind in DEFAULT
     if orders and all(dtype.lanes == 1 and dtype.name in theirs for dtype in dtypes):
         return f"fastdl.convert(x, torch.Tensor).to(torch.{name})"

@@ -40,8 +40,8 @@ def target_bridge(target, like) -> Bridge:
     if callable(importer):
         # A module may re-export the function of a library that fastdl knows: use that library's
         # bridge.
-        known = bridges_of(package_of(module_of(importer)))
-        return known or unknown_library(target, importer)
+        known = lookup.bridges_of(package_of(module_of(importer)))
+        return known[0] if known else unknown_library(target, importer)
     if isinstance(target, type) and exchange.facts_of(target) & exchange.TYPE_NATIVE:
         return unknown_library(target, None)
     got = (
@@ -135,15 +135,10 @@ def unknown_library(target, importer=None) -> Bridge:
     return bridge
 
 
-def bridges_of(package: str):
-    bridges = getattr(lookup.load(package), "BRIDGES", ())
-    return bridges[0] if bridges else None
-
-
 def known_names() -> list[str]:
     """The types that convert knows, as their users write them."""
     return sorted(
-        {bridge.name for package in lookup.LIBRARIES for bridge in lookup.load(package).BRIDGES},
+        {bridge.name for package in lookup.LIBRARIES for bridge in lookup.bridges_of(package)},
         key=str.lower,
     )
 

@@ -383,14 +383,20 @@ static PyObject *number_or_none(int64_t count)
     return count == UNKNOWN ? Py_NewRef(Py_None) : PyLong_FromLongLong(count);
 }
 
+/* What the two capsules hold; 0 with an exception. */
+static int open_pair(PyObject *schema_capsule_, PyObject *array_capsule_,
+                     struct ArrowSchema **schema, struct ArrowArray **array)
+{
+    *schema = PyCapsule_GetPointer(schema_capsule_, SCHEMA_NAME);
+    *array = *schema == NULL ? NULL : PyCapsule_GetPointer(array_capsule_, ARRAY_NAME);
+    return *array != NULL;
+}
+
 PyObject *fdl_arrow_nulls(PyObject *schema_capsule_, PyObject *array_capsule_)
 {
-    struct ArrowSchema *schema = PyCapsule_GetPointer(schema_capsule_, SCHEMA_NAME);
+    struct ArrowSchema *schema;
     struct ArrowArray *array;
-    if (schema == NULL)
-        return NULL;
-    array = PyCapsule_GetPointer(array_capsule_, ARRAY_NAME);
-    if (array == NULL)
+    if (!open_pair(schema_capsule_, array_capsule_, &schema, &array))
         return NULL;
     if (schema->release == NULL || array->release == NULL)
         return number_or_none(UNKNOWN);
@@ -496,13 +502,10 @@ static PyObject *move_array(struct ArrowArray *array, DLDataType dtype)
 
 PyObject *fdl_arrow_import(PyObject *schema_capsule_, PyObject *array_capsule_)
 {
-    struct ArrowSchema *schema = PyCapsule_GetPointer(schema_capsule_, SCHEMA_NAME);
+    struct ArrowSchema *schema;
     struct ArrowArray *array;
     const DLDataType *dtype;
-    if (schema == NULL)
-        return NULL;
-    array = PyCapsule_GetPointer(array_capsule_, ARRAY_NAME);
-    if (array == NULL)
+    if (!open_pair(schema_capsule_, array_capsule_, &schema, &array))
         return NULL;
     if (schema->release == NULL || array->release == NULL) {
         PyErr_SetString(PyExc_ValueError, "the Arrow capsules have been consumed already: call "

@@ -432,11 +432,6 @@ def is_producer(x):
     return fastdl_is_tensor_type(record_of(type(x))) or special(x, "__dlpack__") is not None
 
 
-def has_native_table(x):
-    """Whether the type of `x` publishes an exchange table of its own, or one was registered."""
-    return bool(record_of(type(x)).facts & FASTDL_TYPE_NATIVE)
-
-
 def exchange_api(producer, /):
     """The exchange table of a type, or of an object's type, as a capsule "dlpack_exchange_api".
 

@@ -75,21 +75,12 @@ static uint64_t key_of(PyObject *object)
     return (uint64_t)(uintptr_t)object;
 }
 
-static const fact *find_number(fact_table *table, uint64_t number)
+/* The fact of a number, or of an object if that is not NULL. */
+static const fact *find(fdl_pointer *slots, uint64_t key, const PyObject *object)
 {
-    for (unsigned i = slot_of(number), last = i + TRIES; i < last; i++) {
-        const fact *found = fdl_pointer_get(&table->by_number[i % SLOTS]);
-        if (found == NULL || found->number == number)
-            return found;
-    }
-    return NULL;
-}
-
-static const fact *find_object(fact_table *table, PyObject *object)
-{
-    for (unsigned i = slot_of(key_of(object)), last = i + TRIES; i < last; i++) {
-        const fact *found = fdl_pointer_get(&table->by_object[i % SLOTS]);
-        if (found == NULL || found->object == object)
+    for (unsigned i = slot_of(key), last = i + TRIES; i < last; i++) {
+        const fact *found = fdl_pointer_get(&slots[i % SLOTS]);
+        if (found == NULL || (object != NULL ? found->object == object : found->number == key))
             return found;
     }
     return NULL;
@@ -130,7 +121,7 @@ static PyObject *remembered(fact_table *table, uint64_t number, PyObject *made)
 PyObject *fdl_dtype_object(DLDataType dtype)
 {
     uint64_t number = fastdl_dtype(dtype);
-    const fact *known = find_number(&dtypes, number);
+    const fact *known = find(dtypes.by_number, number, NULL);
     if (known != NULL)
         return Py_NewRef(known->object);
     return remembered(&dtypes, number,
@@ -146,7 +137,7 @@ static uint64_t number_of_device(DLDevice device)
 PyObject *fdl_device_object(DLDevice device)
 {
     uint64_t number = number_of_device(device);
-    const fact *known = find_number(&devices, number);
+    const fact *known = find(devices.by_number, number, NULL);
     if (known != NULL)
         return Py_NewRef(known->object);
     return remembered(&devices, number,
@@ -175,7 +166,7 @@ int fdl_dtype_of(PyObject *named, DLDataType *dtype)
         dtype->bits = row->bits;
         dtype->lanes = 1;
     } else {
-        const fact *known = find_object(&dtypes, named);
+        const fact *known = find(dtypes.by_object, key_of(named), named);
         if (known == NULL)
             return 0;
         *dtype = fastdl_data_type((uint32_t)known->number);
@@ -189,6 +180,6 @@ int fdl_means_host(PyObject *named)
     const fact *known;
     if (PyUnicode_CheckExact(named))
         return PyUnicode_CompareWithASCIIString(named, "cpu") == 0;
-    known = find_object(&devices, named);
+    known = find(devices.by_object, key_of(named), named);
     return known != NULL && known->number == number_of_device(host);
 }

@@ -4,10 +4,14 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from fastdl cimport (
-    DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensorVersioned,
-    DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
-    DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLPackExchangeAPIHeader, DLPackVersion,
-    DLTensor, kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLInt, kDLUInt,
+    DLDataType, DLDevice, DLDeviceType, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI,
+    DLTensor, kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLFloat4_e2m1fn, kDLInt, kDLUInt,
+    MAX_NDIM as FASTDL_MAX_NDIM, OK as FASTDL_OK, check as fastdl_check,
+    compact_strides as fastdl_compact_strides, device_fact as fastdl_device_fact,
+    fault as fastdl_fault, fault_text as fastdl_fault_text, find_device as fastdl_find_device,
+    is_contiguous as fastdl_is_contiguous, is_packed as fastdl_is_packed,
+    itemsize as fastdl_itemsize, layout as fastdl_layout,
 )
 
 
@@ -16,23 +20,16 @@ cdef extern from "<fastdl/dlpack.h>":
         DLTensor dl_tensor
         void (*deleter)(DLManagedTensor *) noexcept
 
-    enum:
-        kDLFloat4_e2m1fn  # the last code that DLPack 1.3 knows
-
     const int FASTDL_DLPACK_MAJOR
     const int FASTDL_DLPACK_MINOR
 
     # The functions of a table report failure as C does: -1, with a Python exception
     # or, from a careless library, without one. So Cython must not check for it.
-    ctypedef int (*DLPackManagedTensorAllocator)(
-        DLTensor *, DLManagedTensorVersioned **, void *,
-        void (*)(void *, const char *, const char *) noexcept) noexcept
     ctypedef int (*DLPackManagedTensorFromPyObjectNoSync)(
         void *, DLManagedTensorVersioned **) noexcept
     ctypedef int (*DLPackManagedTensorToPyObjectNoSync)(
         DLManagedTensorVersioned *, void **) noexcept
     ctypedef int (*DLPackDLTensorFromPyObjectNoSync)(void *, DLTensor *) noexcept
-    ctypedef int (*DLPackCurrentWorkStream)(DLDeviceType, int32_t, void **) noexcept
 
 
 cdef extern from "_memory/dtypes.h" nogil:
@@ -46,39 +43,14 @@ cdef extern from "_memory/dtypes.h" nogil:
 
 
 cdef extern from "<fastdl/fastdl.h>" nogil:
-    const int FASTDL_MAX_NDIM
     const uint32_t FASTDL_ABI_MAJOR
     const uint32_t FASTDL_ABI_MINOR
     const int FASTDL_STREAM_CUDA
     const int FASTDL_STREAM_ROCM
 
-    ctypedef struct fastdl_device_fact:
-        int32_t type
-        const char *name
-        uint8_t host
-        uint8_t addresses
-        uint8_t stream
-
-    const fastdl_device_fact *fastdl_find_device(int32_t type)
-
-    ctypedef enum fastdl_fault:
-        FASTDL_OK
+    enum:
         FASTDL_SIZE_OVERFLOW
         FASTDL_OFFSET_OVERFLOW
-
-    const char *fastdl_fault_text(fastdl_fault fault)
-
-    ctypedef struct fastdl_layout:
-        int64_t size
-        int64_t nbytes
-        int64_t low
-        int64_t high
-
-    fastdl_fault fastdl_check(const DLTensor *tensor, uint64_t flags, fastdl_layout *layout)
-    int64_t fastdl_itemsize(DLDataType dtype)
-    bint fastdl_is_packed(DLDataType dtype, uint64_t flags)
-    bint fastdl_is_contiguous(const DLTensor *tensor, char order)
-    void fastdl_compact_strides(int32_t ndim, const int64_t *shape, int64_t *strides)
 
     ctypedef struct fastdl_view:
         DLTensor dl

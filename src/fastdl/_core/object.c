@@ -168,34 +168,40 @@ PyObject *fdl_operate(PyObject *left, PyObject *right, const char *sign)
     return Py_NewRef(Py_NotImplemented);
 }
 
+#define BINARY_OPERATORS(X)                                                                        \
+    X(add, "+")                                                                                    \
+    X(subtract, "-")                                                                               \
+    X(multiply, "*")                                                                               \
+    X(matrix_multiply, "@")                                                                        \
+    X(true_divide, "/")                                                                            \
+    X(floor_divide, "//")                                                                          \
+    X(remainder, "%")                                                                              \
+    X(divmod, "divmod()")                                                                          \
+    X(lshift, "<<")                                                                                \
+    X(rshift, ">>")                                                                                \
+    X(and, "&")                                                                                    \
+    X(or, "|")                                                                                     \
+    X(xor, "^")
+#define UNARY_OPERATORS(X)                                                                         \
+    X(negative, "-")                                                                               \
+    X(positive, "+")                                                                               \
+    X(invert, "~")                                                                                 \
+    X(absolute, "abs()")
+
 #define BINARY(name, sign)                                                                         \
-    static PyObject *name(PyObject *left, PyObject *right)                                         \
+    static PyObject *nb_##name(PyObject *left, PyObject *right)                                    \
     {                                                                                              \
         return fdl_operate(left, right, sign);                                                     \
     }
 #define UNARY(name, sign)                                                                          \
-    static PyObject *name(PyObject *Py_UNUSED(operand))                                            \
+    static PyObject *nb_##name(PyObject *Py_UNUSED(operand))                                       \
     {                                                                                              \
         return refuse(sign);                                                                       \
     }
+#define INSTALL(name, sign) number->nb_##name = nb_##name;
 
-BINARY(add, "+")
-BINARY(subtract, "-")
-BINARY(multiply, "*")
-BINARY(matrix_multiply, "@")
-BINARY(true_divide, "/")
-BINARY(floor_divide, "//")
-BINARY(remainder_of, "%")
-BINARY(divide_with_remainder, "divmod()")
-BINARY(shift_left, "<<")
-BINARY(shift_right, ">>")
-BINARY(and_, "&")
-BINARY(or_, "|")
-BINARY(xor_, "^")
-UNARY(negate, "-")
-UNARY(plus, "+")
-UNARY(invert, "~")
-UNARY(absolute, "abs()")
+BINARY_OPERATORS(BINARY)
+UNARY_OPERATORS(UNARY)
 
 static PyObject *power(PyObject *left, PyObject *right, PyObject *Py_UNUSED(modulus))
 {
@@ -228,24 +234,9 @@ static PyObject *call(PyObject *Py_UNUSED(type), PyObject *const *Py_UNUSED(argu
 static void install_refusals(PyTypeObject *type)
 {
     PyNumberMethods *number = type->tp_as_number;
-    number->nb_add = add;
-    number->nb_subtract = subtract;
-    number->nb_multiply = multiply;
-    number->nb_matrix_multiply = matrix_multiply;
-    number->nb_true_divide = true_divide;
-    number->nb_floor_divide = floor_divide;
-    number->nb_remainder = remainder_of;
-    number->nb_divmod = divide_with_remainder;
-    number->nb_lshift = shift_left;
-    number->nb_rshift = shift_right;
-    number->nb_and = and_;
-    number->nb_or = or_;
-    number->nb_xor = xor_;
+    BINARY_OPERATORS(INSTALL)
+    UNARY_OPERATORS(INSTALL)
     number->nb_power = power;
-    number->nb_negative = negate;
-    number->nb_positive = plus;
-    number->nb_invert = invert;
-    number->nb_absolute = absolute;
     type->tp_as_mapping->mp_ass_subscript = assign;
     type->tp_vectorcall = call;
 }

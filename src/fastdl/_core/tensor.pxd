@@ -1,7 +1,7 @@
 # What the layers above may do with a Tensor from Cython.
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from fastdl._core.native cimport (
-    DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor, fdl_count, fdl_description,
+    DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor, fdl_count, fdl_description,
 )
 
 
@@ -39,7 +39,3 @@ cdef char *first_byte(const DLTensor *tensor) noexcept
 
 cdef const DLPackExchangeAPI *tensor_table() noexcept
 cdef int table_from_object(void *candidate, DLManagedTensorVersioned **out) except -1
-
-# Describes memory to allocate, with room for 64 sizes at `dims`; returns how many bytes that is.
-cdef int64_t make_prototype(
-    tuple shape, tuple dtype, DLDevice device, DLTensor *prototype, int64_t *dims) except -1

@@ -172,21 +172,15 @@ cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject *)
 
 
-cdef int64_t make_prototype(
-        tuple shape, tuple dtype, DLDevice device, DLTensor *prototype, int64_t *dims) except -1:
-    fill_prototype(shape, dtype, device, prototype, dims)
-    return check_sizes(prototype, 0)
-
-
 cdef int fill_prototype(
-        tuple shape, tuple dtype, DLDevice device, DLTensor *prototype, int64_t *dims) except -1:
-    """Type and shape, unchecked; row-major."""
+        tuple shape, tuple dtype, DLTensor *prototype, int64_t *dims) except -1:
+    """Type and shape of memory on the host, unchecked; row-major."""
     cdef Py_ssize_t i
     if len(shape) > FASTDL_MAX_NDIM:
         raise ValueError(f"expected at most {FASTDL_MAX_NDIM} dimensions, got {len(shape)}")
     for i in range(len(shape)):
         dims[i] = as_int(shape[i], INT64_MIN, INT64_MAX, "shape")
-    prototype.device = device
+    prototype.device = host_device()
     prototype.ndim = <int32_t>len(shape)
     prototype.shape = dims
     prototype.strides = NULL
@@ -283,8 +277,8 @@ def general_empty(shape, dtype="float32", device="cpu"):
         raise BufferError(
             f"fastdl allocates on the host, not on {target}: allocate with its own library, and "
             f"import the result")
-    nbytes = make_prototype(shape, numbers, host_device(), &prototype, dims)
-    return host_memory(&prototype, 0, nbytes)
+    fill_prototype(shape, numbers, &prototype, dims)
+    return host_memory(&prototype, 0, check_sizes(&prototype, 0))
 
 
 cdef tuple sizes_of(shape):
@@ -361,7 +355,7 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
     cdef uint64_t flags = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED if padded else 0
     cdef Py_buffer *view = lock_buffer(source, PyBUF_SIMPLE)
     try:
-        fill_prototype(shape, dtype, host_device(), &tensor, dims)
+        fill_prototype(shape, dtype, &tensor, dims)
         if strides is not None:
             if len(strides) != tensor.ndim:
                 raise ValueError(f"expected {tensor.ndim} strides, got {len(strides)}")
@@ -1278,10 +1272,7 @@ cdef class Tensor:
         not have: integers and floats of other sizes, complex numbers, vectors.
         """
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
-        if not fastdl_find_device(tensor.device.device_type).host:
-            raise BufferError(
-                f"__arrow_c_array__ is for host memory, and this is {describe(self)}: copy it to "
-                f"the host first, with to('cpu') or its own library")
+        check_host(self, "__arrow_c_array__")
         if tensor.ndim != 1:
             raise BufferError(
                 f"an Arrow array has one dimension, and this is {describe(self)}: export its rows")
@@ -1377,10 +1368,7 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     cdef Py_ssize_t *dims
     cdef fastdl_layout layout
     cdef int32_t i
-    if not fastdl_find_device(tensor.device.device_type).host:
-        raise BufferError(
-            f"the buffer protocol is for host memory, and this is {describe(self)}: copy it to the "
-            f"host first, with to('cpu') or its own library")
+    check_host(self, "the buffer protocol")
     if fact is NULL or fact.format is NULL or tensor.dtype.lanes != 1:
         raise BufferError(
             f"the buffer protocol has no format for {self.dtype}: use numpy(), which knows more "
@@ -1399,7 +1387,6 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
             f"cannot export a contiguous buffer of {describe(self)}, whose strides are "
             f"{self.strides}: use copy() first")
     layout_of(self, &layout)
-    fdl_await_for_host(self.description)
     # Py_ssize_t has the size of int64_t on every platform except 32-bit ones, where the size of any
     # existing tensor fits too.
     dims = <Py_ssize_t *>PyMem_RawMalloc((2 * tensor.ndim + 1) * sizeof(Py_ssize_t))

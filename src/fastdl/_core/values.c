@@ -141,41 +141,19 @@ static PyObject *read_uint128(const reader *type, const unsigned char *at, unsig
     return low == NULL ? NULL : join(read_uint64(type, at + 8, bit), low);
 }
 
-static read_lane int_reader(unsigned bits)
-{
-    switch (bits) {
-    case 8:
-        return read_int8;
-    case 16:
-        return read_int16;
-    case 32:
-        return read_int32;
-    case 64:
-        return read_int64;
-    case 128:
-        return read_int128;
-    default:
-        return read_narrow_int;
-    }
-}
-
-static read_lane uint_reader(unsigned bits)
-{
-    switch (bits) {
-    case 8:
-        return read_uint8;
-    case 16:
-        return read_uint16;
-    case 32:
-        return read_uint32;
-    case 64:
-        return read_uint64;
-    case 128:
-        return read_uint128;
-    default:
-        return read_narrow_uint;
-    }
-}
+static const struct {
+    uint8_t code, bits;
+    read_lane read;
+} readers[] = {
+    {kDLFloat, 32, read_float32},     {kDLFloat, 64, read_float64},
+    {kDLInt, 64, read_int64},         {kDLInt, 32, read_int32},
+    {kDLInt, 16, read_int16},         {kDLInt, 8, read_int8},
+    {kDLInt, 128, read_int128},       {kDLUInt, 64, read_uint64},
+    {kDLUInt, 32, read_uint32},       {kDLUInt, 16, read_uint16},
+    {kDLUInt, 8, read_uint8},         {kDLUInt, 128, read_uint128},
+    {kDLBool, 8, read_bool},          {kDLComplex, 32, read_complex32},
+    {kDLComplex, 64, read_complex64}, {kDLComplex, 128, read_complex128},
+};
 
 /* The format of a narrow float, or of the parts of a complex32; NULL for other types. */
 static const fdl_float_form *form_of(DLDataType dtype)
@@ -190,24 +168,16 @@ static int find_reader(DLDataType dtype, reader *type)
     type->bits = dtype.bits;
     type->lanes = dtype.lanes;
     type->form = NULL;
-    type->read = NULL;
-    if (dtype.code == kDLInt) {
-        type->read = int_reader(dtype.bits);
-    } else if (dtype.code == kDLUInt) {
-        type->read = uint_reader(dtype.bits);
-    } else if (dtype.code == kDLBool) {
-        type->read = read_bool;
-    } else if (dtype.code == kDLFloat && dtype.bits >= 32) {
-        type->read = dtype.bits == 32 ? read_float32 : dtype.bits == 64 ? read_float64 : NULL;
-    } else if (dtype.code == kDLComplex) {
-        type->form = form_of(dtype);
-        type->read = dtype.bits == 32    ? read_complex32
-                     : dtype.bits == 64  ? read_complex64
-                     : dtype.bits == 128 ? read_complex128
+    type->read = dtype.code == kDLInt    ? read_narrow_int
+                 : dtype.code == kDLUInt ? read_narrow_uint
                                          : NULL;
-    } else if ((type->form = form_of(dtype)) != NULL) {
+    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++)
+        if (readers[i].code == dtype.code && readers[i].bits == dtype.bits)
+            type->read = readers[i].read;
+    if (type->read == NULL || type->read == read_complex32)
+        type->form = form_of(dtype);
+    if (type->read == NULL && type->form != NULL)
         type->read = read_narrow_float;
-    }
     return type->read != NULL;
 }
 

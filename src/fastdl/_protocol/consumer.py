@@ -136,7 +136,7 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
         try:
             source = announced_device(x)
         except Exception:
-            if exchange.has_native_table(x):  # which refused
+            if exchange.facts_of(type(x)) & exchange.TYPE_NATIVE:  # whose table refused
                 return Plan(PROTOCOL, target, copy, producer=producer, keywords=keywords)
             raise
     facts = exchange.facts_of(type(x))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl._core.exchange import has_native_table
+from fastdl._core.exchange import TYPE_NATIVE, facts_of
 from tests.support.ctypes_dlpack import address_in
 from tests.support.producers import BareProducer
 
@@ -68,7 +68,7 @@ def table_of(x):
 
 def test_what_it_is_imported_through():
     array = peer.make([1.0], "float32")
-    assert has_native_table(array) is (peer.through == TABLE)
+    assert bool(facts_of(type(array)) & TYPE_NATIVE) is (peer.through == TABLE)
     assert (table_of(array) == table_of(BareProducer)) is (peer.through not in (TABLE, BRIDGE))
 
 
