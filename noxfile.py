@@ -46,7 +46,7 @@ RUN_ONCE = (
     *("test_abi.py", "test_claims.py", "test_clang.py", "test_conformance.py"),
     *("test_docs.py", "test_doctor.py", "test_inclusion.py"),
     *("test_inspect.py", "test_layers.py", "test_mutants.py"),
-    *("test_refused_code.py", "test_site.py", "test_wheel.py"),
+    *("test_refused_code.py", "test_wheel.py"),
 )
 # Tests of simulated drivers, other libraries, processes, commands, and builds, also in C++ and
 # Cython: only the oldest and the newest CPython run them. The slow tests run only on the newest,

@@ -14,7 +14,6 @@ from fastdl._devices import driver
 from tests.support.frameworks import (
     TYPES,
     Array,
-    Plain,
     Protocol,
     Table,
     consume,
@@ -56,20 +55,6 @@ def imported_inside(array, kind=Protocol, **more):
 
 
 @kinds
-@blocking
-def test_an_import_inside_is_used_on_the_capturing_stream(sim, kind, blocking):
-    array = Array(sim, stream=sim.side(blocking=blocking))
-    with sim.capturing(array.stream):
-        array.write()
-        tensor = imported_inside(array, kind)
-        assert driver.edges(tensor) == 0  # events of a capture mean nothing outside of it
-        with current_stream(array.stream):
-            consume(tensor, array.stream, array)
-            export(tensor, -1)
-        del tensor
-
-
-@kinds
 def test_an_import_inside_is_used_on_another_stream_of_the_capture(sim, kind):
     array = Array(sim, stream=sim.side())
     other = sim.side()
@@ -83,26 +68,6 @@ def test_an_import_inside_is_used_on_another_stream_of_the_capture(sim, kind):
         assert sim.calls("cuStreamWaitEvent") > waits  # an edge of the graph
         sim.join(other, array.stream)
         array.write()
-
-
-@kinds
-@blocking
-def test_an_import_inside_is_not_given_to_a_stream_outside(sim, kind, blocking):
-    """Else that stream would be drawn into the capture, which could then not end."""
-    array = Array(sim, stream=sim.side())
-    outside = sim.side(blocking=blocking)
-    idle = fastdl.from_dlpack(Protocol(Array(sim)))
-    with sim.capturing(array.stream):
-        array.write()
-        tensor = imported_inside(array, kind)
-        with current_stream(array.stream):
-            for stream in (outside, sim.default, None):
-                with refused():
-                    export(tensor, stream)
-            with refused():
-                tensor.record(array.stream)
-            with refused():
-                idle.release(array.stream)
 
 
 def test_an_import_inside_is_not_given_away_afterwards(sim):
@@ -277,20 +242,6 @@ def test_a_capture_on_another_thread_survives_everything(cuda):
 
     while_another_thread_captures(cuda, work)
     assert cuda.calls("cuEventQuery") and cuda.calls("cuStreamSynchronize")
-
-
-def test_pinned_memory_is_waited_for_while_another_thread_captures(cuda):
-    array = Array(cuda, memory="pinned")
-    side = cuda.side()
-    tensor = fastdl.from_dlpack(Plain(array))
-    array.write(side)
-    tensor.record(side)
-
-    def work():
-        export(tensor, None)
-        cuda.host_read(array.pointer, 4)
-
-    while_another_thread_captures(cuda, work)
 
 
 # ---- what HIP cannot do during a capture ----------------------------------------------------

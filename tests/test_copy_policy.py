@@ -234,34 +234,6 @@ def test_streams_for_copies_to_the_host_are_those_of_the_source(here):
         tensor.to("cpu", stream=SimpleNamespace(ptr=0, device_id=0))
 
 
-# ---- the interface before DLPack ------------------------------------------------------------
-
-
-def test_an_empty_array_may_point_anywhere(cuda_machine):
-    class Empty:
-        __cuda_array_interface__ = {
-            "shape": (0, 3),
-            "typestr": "<f4",
-            "data": (0x1234, False),
-            "version": 3,
-        }
-
-    tensor = fastdl.asarray(Empty())
-    assert (tensor.shape, tensor.device) == ((0, 3), (2, 0))
-
-
-@pytest.mark.parametrize("stream", [0, -1, 2**63, 2**70, True, "1"])
-def test_a_stream_that_the_interface_does_not_know(cuda_machine, stream):
-    tensor = cuda_machine.tensor(3)
-
-    class Wrong:
-        __cuda_array_interface__ = tensor.__cuda_array_interface__ | {"stream": stream}
-
-    with pytest.raises(BufferError, match="a stream as None, 1, 2 or a handle"):
-        fastdl.asarray(Wrong())
-    del tensor  # which the traceback may keep for longer than the test
-
-
 def test_a_copied_capsule_is_not_copied_again():
     class Copying(Producer):
         def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):

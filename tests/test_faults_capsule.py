@@ -54,24 +54,16 @@ def test_c3_name_in_other_memory_is_the_same_name(enter, versioned):
 @types
 @pytest.mark.parametrize("answer", [None, 5, [], "dltensor", b"", NotImplemented], ids=repr)
 def test_c4_export_that_is_no_capsule(enter, of_type, answer):
-    kind = of_type(Producer)
-    words = "must return a PyCapsule|expected a new DLPack capsule from __dlpack__"
-    with pytest.raises(TypeError, match=words) as caught:
-        enter(kind(None, act=lambda self: answer))
-    assert caught.type is TypeError
-
-
-@every_entry
-@types
-def test_c4_export_that_is_no_capsule_is_let_go(enter, of_type):
-    answer = object()
+    """TypeError, and it is let go."""
     producer = of_type(Producer)(None, act=lambda self: answer)
+    words = "must return a PyCapsule|expected a new DLPack capsule from __dlpack__"
     before = sys.getrefcount(answer)
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(TypeError, match=words) as caught:
         enter(producer)
+    assert caught.type is TypeError
     del caught
     gc.collect()
-    assert sys.getrefcount(answer) == before
+    assert sys.getrefcount(answer) == before or type(answer) is not list  # others are everybody's
 
 
 @entries

@@ -55,18 +55,6 @@ every_export = pytest.mark.parametrize("form", ["versioned", "legacy", "table"])
 
 
 @every_export
-def test_d2_deleter_on_a_native_thread(form):
-    """No GIL, no thread state; the last reference runs the producer's deleter there."""
-    given = Given()
-    tensor = fastdl.from_dlpack(given.capsule())
-    held = exports(tensor, form)
-    del tensor
-    given.assert_alive()
-    consumer.delete_on_threads([held], 1)
-    given.assert_released()
-
-
-@every_export
 @pytest.mark.parametrize("last", [True, False])
 def test_d4_deleter_while_an_exception_is_pending(form, last):
     """The exception stays as it is; the producer's deleter does not see it."""
@@ -173,26 +161,6 @@ def test_d6_chain_in_a_child_that_was_forked_during_a_deleter(who):
             thread.join()
     """)
     assert printed == "released\n"
-
-
-def test_d7_threads_against_python():
-    """Native threads delete while Python makes and drops tensors of the same blocks."""
-    given = Given()
-    tensor = fastdl.from_dlpack(given.capsule())
-    held = [exports(tensor[:1], "versioned") for _ in range(2000)]
-    done = []
-
-    def churn(tensor):
-        for _ in range(2000):
-            done.append(len(fastdl.from_dlpack(tensor[1:].__dlpack__(max_version=(1, 0)))))
-
-    thread = threading.Thread(target=churn, args=(tensor,))
-    thread.start()
-    consumer.delete_on_threads(held, 4)
-    thread.join()
-    assert done == [1] * 2000
-    del tensor, thread
-    given.assert_released()
 
 
 def test_d8_owner_that_comes_back_to_life():

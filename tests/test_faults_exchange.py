@@ -9,7 +9,7 @@ import pytest
 import fastdl
 from fastdl._protocol import consumer as _consumer
 from tests.support import consumer
-from tests.support.headers import every_entry
+from tests.support.headers import ENTRIES, every_entry
 from tests.support.isolate import run_isolated
 from tests.support.producers import (
     CPU,
@@ -191,16 +191,11 @@ def test_e2_table_of_another_major_version(enter, make, used):
     assert calls_of(enter, published(hostile.table_capsule(make()))) is used
 
 
-@every_entry
 @pytest.mark.parametrize("without", ["allocator", "from_object", "to_object", "stream"])
-def test_e3_mandatory_function_missing(enter, without):
-    kind = published(hostile.table_capsule(new_table(without=without)))
-    assert not calls_of(enter, kind)
-
-
-@pytest.mark.parametrize("without", ["allocator", "from_object", "to_object", "stream"])
-def test_e3_incomplete_table_cannot_be_registered(without):
+def test_e3_incomplete_table_is_not_used_nor_registered(without):
     table = new_table(without=without)
+    for enter in ENTRIES.values():
+        assert not calls_of(enter, published(hostile.table_capsule(table)))
     for candidate in (table, hostile.table_capsule(table), new_table(major=2)):
         with pytest.raises(ValueError, match="mandatory"):
             fastdl.register_exchange_api(type("Mine", (), {}), candidate)
@@ -234,12 +229,16 @@ def test_e4_table_that_breaks_its_word(enter, mode, error):
 
 @every_entry
 def test_e4_table_that_gives_a_tensor_and_raises(enter):
-    """0 is success: the tensor is taken, and the stale exception is not left pending."""
-    managed = Given()
+    """0 is success: the tensor is taken, and the stale exception is not left pending, unless it is
+    an interrupt."""
+    managed, interrupted = Given(), Given()
     tensor = enter(Tabled(managed, "give and raise"))
     assert tensor.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    with pytest.raises(KeyboardInterrupt):
+        enter(Tabled(interrupted, "give and interrupt"))
     del tensor
     managed.assert_released()
+    interrupted.assert_released()
 
 
 @every_entry

@@ -158,7 +158,7 @@ def test_p2_draft_without_a_version_in_common(enter, info, error, words):
 STRANGE_DEVICES = [
     None, 1, (), (1,), (1, 0, 0), "cpu", ("a", "b"), ("1", "0"), (None, 0), ([], 0),
     (1.5, 0), (True, False), (2**70, 0), (1, 2**70), (2**40, 0), (1, 2**40), (1, "x"),
-    (1, "0"), {}, object(), fastdl.Device("cpu"),
+    (1, "0"), {}, object(), fastdl.Device("cpu"), iter((1, 0)), {1: 0, 0: 1}, {0, 1},
 ]  # fmt: skip
 
 

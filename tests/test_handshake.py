@@ -17,7 +17,6 @@ from tests.support.frameworks import (
     MANAGED,
     Array,
     IntLike,
-    LendingTable,
     Protocol,
     Table,
     consume,
@@ -29,17 +28,6 @@ from tests.support.producers import CUDA, Given, Producer, Tabled, hostile
 from tests.support.simulation import GLOBAL, RELAXED
 
 # ---- import, then use -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("blocking", [True, False])
-@pytest.mark.parametrize("produced", ["default", "stream"])
-def test_the_default_import_is_ready_on_the_default_stream(sim, produced, blocking):
-    stream = None if produced == "default" else sim.side(blocking=blocking)
-    array = Array(sim, stream=stream)
-    array.write()
-    tensor = fastdl.from_dlpack(Protocol(array))
-    array.read(sim.default)
-    assert driver.edges(tensor) == 1
 
 
 def test_the_per_thread_default_stream(cuda):
@@ -125,17 +113,6 @@ def test_a_table_that_tells_its_stream_and_raises_has_succeeded(sim):
 
 
 # ---- the work stream ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", [Protocol, Table, LendingTable])
-def test_imports_are_ready_on_the_stream_that_is_named(sim, kind):
-    array = Array(sim, stream=sim.side())
-    array.write()
-    named = sim.side()
-    with current_stream(array.stream):
-        tensor = fastdl.from_dlpack(kind(array), stream=named)
-    array.read(named)
-    del tensor
 
 
 def test_managed_memory_that_was_ordered_on_another_device_than_it_names():

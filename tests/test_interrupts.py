@@ -30,7 +30,6 @@ from tests.support.producers import (
     LendingProducer,
     Producer,
     Tabled,
-    entries,
     hostile,
     raises,
 )
@@ -124,25 +123,21 @@ def test_what_cannot_raise_does_not(tmp_path):
 # ---- a table that succeeds, with an interrupt pending ---------------------------------------
 
 
-@entries
-def test_a_table_that_succeeds_and_interrupts(enter):
-    given = Given()
-    with pytest.raises(KeyboardInterrupt):
-        enter(Tabled(given, "give and interrupt"))
-    given.assert_released()
-
-
 @every_world
-@pytest.mark.parametrize("kind", [Tabled, Lending])
-def test_a_table_that_succeeds_and_interrupts_c(api, kind):
+def test_a_table_that_lends_and_interrupts(api):
+    """One that gives is in test_faults_exchange.py."""
     for enter in (api.borrow, api.own):
         given = Given()
         with pytest.raises(KeyboardInterrupt):
-            enter(kind(given, "give and interrupt"))
-        if kind is Tabled or enter is api.own:
+            enter(Lending(given, "give and interrupt"))
+        if enter is api.own:
             given.assert_released()
         else:
             given.assert_alive()  # lent only
+    given = Given()
+    with pytest.raises(KeyboardInterrupt):
+        api.borrow(Tabled(given, "give and interrupt"))
+    given.assert_released()
 
 
 @every_world

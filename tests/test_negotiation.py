@@ -32,37 +32,23 @@ WORDINGS = {
 # ---- keyword fallback -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_max_version_refused(wording):
-    producer = new_type(takes=("stream",), wording=WORDINGS[wording])()
-    assert fastdl.from_dlpack(producer).shape == (3,)
-    assert producer.calls == [{"max_version": (1, 3)}, {}]
+@pytest.mark.parametrize("wording", WORDINGS.values(), ids=WORDINGS)
+def test_a_keyword_that_is_refused_is_left_out(wording):
+    def asked(takes, device=(1, 0), **keywords):
+        def export(self, **_):
+            return capsule_of((3,), device=device)
 
+        producer = new_type(takes=takes, wording=wording, export=export)(device=device)
+        assert fastdl.from_dlpack(producer, **keywords).device == device
+        return producer.calls
 
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_copy_refused(wording):
-    producer = new_type(takes=("stream", "max_version"), wording=WORDINGS[wording])()
-    assert fastdl.from_dlpack(producer, copy=False).shape == (3,)
+    newest, copy = {"max_version": (1, 3)}, {"copy": False}
+    assert asked(("stream",)) == [newest, {}]
     # The last one shows whether it has copied.
-    asked = {"max_version": (1, 3)}
-    assert producer.calls == [{**asked, "copy": False}, asked, asked]
-
-
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_everything_refused(wording):
-    producer = new_type(takes=(), wording=WORDINGS[wording])()
-    assert fastdl.from_dlpack(producer, copy=False).shape == (3,)
-    assert producer.calls[-1] == {}
-
-
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_stream_refused(wording):
+    assert asked(("stream", "max_version"), **copy) == [newest | copy, newest, newest]
+    assert asked((), **copy)[-1] == {}
     # The default stream is what a producer assumes when it is not told.
-    producer = new_type(
-        takes=(), wording=WORDINGS[wording], export=lambda self: capsule_of((1,), device=(CUDA, 0))
-    )(device=(CUDA, 0))
-    assert fastdl.from_dlpack(producer).device == (CUDA, 0)
-    assert producer.calls == [{"max_version": (1, 3), "stream": 1}, {"stream": 1}, {}]
+    assert asked((), (CUDA, 0)) == [newest | {"stream": 1}, {"stream": 1}, {}]
 
 
 @pytest.mark.parametrize(
@@ -158,9 +144,6 @@ def test_a_type_error_from_inside_propagates(text, copy):
             fastdl.from_dlpack(producer, copy=copy)
         assert caught.value is error
         assert len(producer.calls) == times
-
-
-# ---- memory ---------------------------------------------------------------------------------
 
 
 def test_a_refused_copy_is_asked_again():

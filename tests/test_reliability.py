@@ -5,9 +5,8 @@ import sys
 
 import pytest
 
-from tests.reliability import checks, coverage
+from tests.reliability import checks
 from tests.reliability.__main__ import run
-from tests.support.build import ROOT
 
 CASES = {
     name: pytest.mark.parametrize("case", check.cases) for name, check in checks.CHECKS.items()
@@ -52,20 +51,3 @@ def test_growth(case):
 def test_a_fault_fails_the_command(monkeypatch):
     done, said = run("deleters", "no such path", 1)
     assert done == 0 and "KeyError: 'no such path'" in said
-
-
-# ---- the lines that no test executes ----------------------------------------------------------
-
-
-def lines_of(file):
-    """As unreached.txt names them."""
-    function = ""
-    for line in (ROOT / file).read_text().splitlines() if (ROOT / file).exists() else ():
-        function = coverage.function([line], 1, file) or function
-        yield file, function, line.strip()
-
-
-def test_the_lines_of_unreached_txt_are_there():
-    listed = {*coverage.reasons()}
-    there = {line for file in {file for file, *_ in listed} for line in lines_of(file)}
-    assert listed - there == set()

@@ -13,7 +13,6 @@ from tests.gpu import stream_objects
 from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
 from tests.gpu.backends import Simulated
 from tests.gpu.scenarios import Scenarios
-from tests.support.isolate import run_isolated
 
 LIBRARIES = [Library, TabledLibrary]
 
@@ -73,49 +72,3 @@ def test_stream_object(gpu, library, kind, which, use):
             fastdl.use_stream(gpu.device, stream)
     else:
         stream_objects.stream_object(gpu, library, use, stream, number)
-
-
-# ---- what tests/gpu takes for granted -------------------------------------------------------
-
-
-@pytest.mark.library("jax")
-def test_jax_writes_to_the_memory_it_was_told_to():
-    """`Jax` of peers.py, with data that is never in flight: a GPU has the rest."""
-    run_isolated(
-        """
-    import ctypes, types
-    import fastdl, jax, numpy
-    from tests.gpu import peers
-    from tests.gpu.backends import NEW, OLD, SIZE
-
-    class Feeder:
-        def __init__(self, gpu):
-            pass
-        def make(self, value):
-            tensor = fastdl.empty(SIZE, "uint8")
-            tensor.numpy()[:] = value
-            return types.SimpleNamespace(pointer=tensor.data_ptr, tensor=tensor)
-        def give(self, array, stream):
-            return array.tensor
-
-    def fill(stream, pointer, value):
-        ctypes.memset(pointer, value, SIZE)
-
-    peers.Library, peers.require_jax = Feeder, lambda: jax
-    library = peers.Jax(types.SimpleNamespace(fill=fill, setup=None))
-    array = library.make(OLD)
-    pointer = library.pointer(array)
-    written = library.write(array, None, NEW)
-    assert set(numpy.asarray(written).tolist()) == {NEW}
-    assert library.pointer(written) == pointer, "JAX took new memory"
-    tensor = peers.by_capsule(written, None)
-    assert tensor.data_ptr == pointer
-    try:
-        jax.dlpack.from_dlpack(library.give(written, None))
-    except BufferError as error:
-        assert "read-only" in str(error)
-    else:
-        raise AssertionError("JAX's own array was not refused")
-    """,
-        env={"JAX_PLATFORMS": "cpu"},
-    )

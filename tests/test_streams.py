@@ -34,6 +34,7 @@ CUDA_LIKE = [CUDA, CUDA_MANAGED]
 HOST = [CPU, CUDA_HOST, ROCM_HOST]
 NO_NUMBERS = [*(number for number, *_, kind in device_facts() if kind == 3), 99]
 HANDLES = [3, 0x7F00_1234_5678, 2**63 - 1]
+VERSIONED = {"max_version": (1, 3)}
 
 
 def imported(kind, stream=None, **descriptor):
@@ -45,14 +46,6 @@ def imported(kind, stream=None, **descriptor):
 
 
 # ---- the consumer: what a producer is asked with --------------------------------------------
-
-
-@pytest.mark.parametrize("kind", [*HOST, *NO_NUMBERS])
-@pytest.mark.parametrize("stream", [None, -1])
-def test_no_stream_is_passed(kind, stream):
-    producer = FakeProducer((kind, 0))
-    fastdl.from_dlpack(producer, stream=stream)
-    assert producer.calls == [{"max_version": (1, 3)}]
 
 
 def test_the_version_passed():
@@ -69,18 +62,11 @@ def test_stream_as_an_int_like_object(kind):
     assert imported(kind, np.int64(77))[1]["stream"] == 77
 
 
-REFUSED_BY_VALUE = [
-    *((kind, -2) for kind in [*CUDA_LIKE, ROCM, CPU, ONEAPI]),
-    *((kind, n) for kind in [*CUDA_LIKE, ROCM, CPU, ONEAPI] for n in (2**63, 2**64)),
-    *((kind, -(2**70)) for kind in [CUDA, ROCM]),
-    (ROCM, 1),
-    (ROCM, 2),
-    *((kind, stream) for kind in HOST for stream in (0, 1, 2, 4096)),
-]
 NO_INTS = [True, False, 1.0, 0.0, -1.0, "1", b"1", (1,), [1], object(), 1j, np.float32(0)]
 
 
-@pytest.mark.parametrize(("kind", "stream"), REFUSED_BY_VALUE)
+@pytest.mark.parametrize("kind", [*CUDA_LIKE, ROCM, CPU, ONEAPI])
+@pytest.mark.parametrize("stream", [-2, -(2**70), 2**63, 2**64])
 def test_stream_values_that_do_not_exist(kind, stream):
     producer = FakeProducer((kind, 0))
     with pytest.raises(ValueError):
@@ -98,12 +84,17 @@ def test_streams_that_are_no_ints(kind, stream):
 
 
 @pytest.mark.parametrize("kind", NO_NUMBERS)
-@pytest.mark.parametrize("stream", [0, 1, 4096])
-def test_devices_without_stream_numbers(kind, stream):
-    producer = FakeProducer((kind, 0))
-    with pytest.raises(BufferError, match="stream"):
-        fastdl.from_dlpack(producer, stream=stream)
-    assert producer.calls == []
+def test_devices_without_stream_numbers(kind):
+    for stream in (None, -1):
+        assert imported(kind, stream)[1] == {"max_version": (1, 3)}
+    for stream in (0, 1, 4096):
+        producer = FakeProducer((kind, 0))
+        with pytest.raises(BufferError, match="stream"):
+            fastdl.from_dlpack(producer, stream=stream)
+        assert producer.calls == []
+        for form in ({}, VERSIONED):
+            with pytest.raises(BufferError, match="stream"):
+                imported(kind)[0].__dlpack__(stream=stream, **form)
 
 
 def test_a_capsule_takes_no_stream():
@@ -133,9 +124,6 @@ def test_host_data_is_read_after_learning_on_a_device():
 
 
 # ---- the producer: what a consumer is granted -----------------------------------------------
-
-
-VERSIONED = {"max_version": (1, 3)}
 
 
 # The compiled front of the method serves the second itself.
@@ -187,17 +175,8 @@ def test_orders_that_need_a_driver_are_refused(kind, imported_on, stream):
         tensor.__dlpack__(stream=stream, max_version=(1, 3))
 
 
-@pytest.mark.parametrize(
-    ("kind", "stream"),
-    [
-        *((kind, 0) for kind in CUDA_LIKE),
-        (ROCM, 1),
-        (ROCM, 2),
-        (ROCM_HOST, 1),
-        *((kind, n) for kind in [*CUDA_LIKE, ROCM, CPU] for n in (-2, 2**63, 2**64, 2**100)),
-        *((CPU, stream) for stream in (0, 1, 2, 4096)),
-    ],
-)
+@pytest.mark.parametrize("kind", [*CUDA_LIKE, ROCM, CPU])
+@pytest.mark.parametrize("stream", [-2, 2**63, 2**64, 2**100])
 @pytest.mark.parametrize("imported_on", [None, -1])
 @forms
 def test_stream_values_that_are_refused(kind, stream, imported_on, form):
@@ -214,14 +193,6 @@ def test_exports_refuse_streams_that_are_no_ints(kind, stream, form):
         imported(kind)[0].__dlpack__(stream=stream, **form)
 
 
-@pytest.mark.parametrize("kind", NO_NUMBERS)
-@forms
-def test_exports_refuse_numbers_for_devices_without(kind, form):
-    for stream in (0, 1, 4096):
-        with pytest.raises(BufferError, match="stream"):
-            imported(kind)[0].__dlpack__(stream=stream, **form)
-
-
 @pytest.mark.parametrize("kind", [CUDA, *HOST])
 @pytest.mark.parametrize("stream", [True, 1.0, "1", -2, 2**63, 2**70], ids=str)
 def test_a_request_for_the_cpu_takes_no_other_stream(kind, stream):
@@ -229,12 +200,9 @@ def test_a_request_for_the_cpu_takes_no_other_stream(kind, stream):
     for more in ({}, {"copy": True}):
         with pytest.raises(TypeError if isinstance(stream, bool | float | str) else ValueError):
             tensor.__dlpack__(stream=stream, dl_device=(1, 0), **more)
-
-
-def test_a_request_for_the_cpu_of_data_that_is_there():
-    tensor, _ = imported(CPU)
-    with pytest.raises(ValueError, match="cpu:0 has no streams"):
-        tensor.__dlpack__(stream=1, dl_device=(1, 0))
+    if kind == CPU:
+        with pytest.raises(ValueError, match="cpu:0 has no streams"):
+            tensor.__dlpack__(stream=1, dl_device=(1, 0))
 
 
 @pytest.mark.parametrize("kind", [*CUDA_LIKE, ROCM])
@@ -260,15 +228,11 @@ def test_a_re_import_does_not_make_memory_ready(kind, again):
 
 
 @pytest.mark.parametrize("kind", [*CUDA_LIKE, ROCM])
-def test_a_re_import_keeps_the_callers_order(kind):
+def test_a_re_import_leaves_the_first_tensor_as_it_was(kind):
+    # The caller takes over the order of the new tensor, not of the one it came from.
     tensor, _ = imported(kind, -1)
     assert accepted(fastdl.from_dlpack(tensor), 4096)
     assert accepted(tensor, 4096)
-
-
-@pytest.mark.parametrize("kind", [*CUDA_LIKE, ROCM])
-def test_an_unordered_re_import_leaves_the_first_tensor_ordered(kind):
-    # The caller takes over the order of the new tensor, not of the one it came from.
     tensor, _ = imported(kind)
     fastdl.from_dlpack(tensor, stream=-1)
     with pytest.raises(BufferError, match="stream"):
@@ -382,27 +346,16 @@ def test_cuda_array_interface(kind):
         "version": 3,
         "stream": 1,
     }
+    # None: the consumer need not synchronise. "For zero-size arrays, use 0 here."
+    changed = imported(kind, -1, shape=(0, 3), data=0x7000, flags=READ_ONLY)[0]
+    interface = changed.__cuda_array_interface__
+    assert (interface["stream"], interface["data"]) == (None, (0, True))
 
 
 def test_cuda_array_interface_is_for_cuda():
     for kind in (CPU, CUDA_HOST, ROCM, ONEAPI):
         tensor, _ = imported(kind)
         assert not hasattr(tensor, "__cuda_array_interface__")
-
-
-def test_cuda_array_interface_says_read_only():
-    assert imported(CUDA, flags=READ_ONLY)[0].__cuda_array_interface__["data"][1] is True
-
-
-def test_cuda_array_interface_without_order():
-    # The interface's None: the consumer need not synchronise.
-    assert imported(CUDA, -1)[0].__cuda_array_interface__["stream"] is None
-
-
-def test_cuda_array_interface_of_no_elements():
-    # "For zero-size arrays, use 0 here."
-    interface = imported(CUDA, shape=(0, 3), data=0x7000)[0].__cuda_array_interface__
-    assert interface["data"][0] == 0
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from tests.mutants.places import broken
 from tests.mutants.run import copy_tree
 from tests.mutants.table import MUTANTS
 
-NAMES = ("descriptors", "descriptions", "arrow", "views", "cycles", "interrupts")
+NAMES = ("descriptors", "descriptions", "arrow", "cycles")
 CORPUS = Path(__file__).with_name("corpus.json")
 SANITIZE = "address,undefined,fuzzer-no-link"
 LIMITS = ("-max_len=200", "-timeout=60", "-rss_limit_mb=4096", "-print_final_stats=1")

@@ -7,7 +7,6 @@ import ctypes
 import gc
 import math
 import mmap
-import pickle
 import random
 
 import numpy as np
@@ -16,16 +15,14 @@ import fastdl
 from fastdl._protocol import consumer
 from tests.support import arrow as structs
 from tests.support import producers
-from tests.support.interrupts import Index, chatty, interrupted, outcome
 from tests.support.model import Model
-from tests.support.producers import Given, Lending, Producer, Tabled, hostile
+from tests.support.producers import Given, Lending, Producer, hostile
 
 SIZES = (0, 1, 2, 3, 5, -1, 2**31, 2**62, 2**63 - 1, -(2**63))
 NUMBERS = (*SIZES, 2**63, 2**64, 2**70, True, 2.5, None, "a", b"<f4", (), [3], np.array([1, 2]))
 
 FAULTS = ("shape", "strides", "ndim", "dtype", "byte_offset", "device", "version")
 KINDS = tuple(producers.KINDS.values())
-OLDER = (producers.OldProducer, producers.BareProducer)  # their capsules have no version
 
 
 def use(tensor) -> None:
@@ -201,67 +198,6 @@ def descriptions(rng: random.Random) -> None:
         use(tensor)
 
 
-# ---- views ----------------------------------------------------------------------------------
-
-
-def views(rng: random.Random) -> None:
-    """A sequence of views, beside the same of NumPy, with exports, copies and converts between."""
-    shape = tuple(rng.randrange(0 if rng.random() < 0.1 else 1, 6) for _ in range(rng.randrange(5)))
-    expected = np.arange(int(np.prod(shape)), dtype=rng.choice(("i1", "u2", "f4", "f8", "c16")))
-    expected = expected.reshape(shape)
-    expected.flags.writeable = rng.random() < 0.5
-    tensor = fastdl.from_dlpack(expected)
-    for _ in range(rng.randrange(1, 9)):
-        expected, tensor = step(rng, expected, tensor)
-        assert tensor.shape == expected.shape
-        assert tensor.readonly == (not expected.flags.writeable)
-        np.testing.assert_array_equal(tensor.numpy(), expected)
-        assert tensor.numpy().flags.writeable == expected.flags.writeable
-        assert tensor.tolist() == expected.tolist()
-        if expected.size:
-            assert tensor.data_ptr == expected.__array_interface__["data"][0]
-
-
-def step(rng: random.Random, expected, tensor):
-    def a_slice():
-        ends = [rng.choice((None, *range(-6, 7))) for _ in range(2)]
-        return slice(*ends, rng.choice((None, 1, 2, -1, -2, 3)))
-
-    kind = rng.randrange(8)
-    if kind < 3:
-        key = tuple(
-            rng.choice((None, Ellipsis)) if rng.random() < 0.2 else
-            rng.randrange(-6, 6) if rng.random() < 0.25 else a_slice()
-            for _ in range(rng.randrange(expected.ndim + 2))
-        )  # fmt: skip
-        try:
-            array = expected[key]
-        except IndexError:
-            try:
-                tensor[key]
-            except IndexError:
-                return expected, tensor
-            raise AssertionError(f"no IndexError for {key}") from None
-        if isinstance(array, np.ndarray):
-            return array, tensor[key]
-        return expected, tensor
-    if kind == 3:
-        axes = rng.sample(range(expected.ndim), expected.ndim)
-        return expected.transpose(axes), tensor.permute(*axes)
-    if kind == 4 and expected.size:
-        compact = expected.flags.c_contiguous
-        shape = (-1,) if rng.random() < 0.5 else (*expected.shape[::-1],)
-        return (expected.reshape(shape), tensor.reshape(shape)) if compact else (expected, tensor)
-    if kind == 5:
-        twin = fastdl.from_dlpack(tensor.__dlpack__(max_version=(1, 0)))
-        return expected, twin
-    if kind == 6:
-        copy = tensor.copy()
-        return copy.numpy(), copy
-    array = fastdl.convert(tensor, np.ndarray)
-    return array, fastdl.from_dlpack(array)
-
-
 # ---- cycles ---------------------------------------------------------------------------------
 
 
@@ -321,71 +257,6 @@ def cycles(rng: random.Random) -> None:
     tensors.clear()
     gc.collect()
     gc.freeze()  # cycles through a buffer, which cannot be collected: not to be looked at again
-
-
-# ---- interrupts -----------------------------------------------------------------------------
-
-ENTRIES = (
-    *(fastdl.from_dlpack, consumer.from_dlpack, fastdl.asarray),
-    lambda producer: fastdl.from_dlpack(producer, device="cpu"),
-    lambda producer: fastdl.from_dlpack(producer, copy=True),
-    lambda producer: fastdl.from_dlpack(fastdl.convert(producer, np.ndarray)),
-)
-STEPS = (
-    lambda tensor: tensor[Index(1) :],
-    lambda tensor: tensor.reshape([Index(-1)]),
-    lambda tensor: tensor.expand((Index(2), *tensor.shape)),
-    lambda tensor: tensor.view("int32"),
-    lambda tensor: tensor.to("cpu"),
-    lambda tensor: tensor.copy(),
-    lambda tensor: fastdl.from_dlpack(tensor.numpy()),
-    lambda tensor: fastdl.from_dlpack(tensor.__dlpack__(max_version=(Index(1), Index(0)))),
-    lambda tensor: fastdl.asarray(fastdl.convert(tensor, np.ndarray)),
-    lambda tensor: pickle.loads(pickle.dumps(tensor, 5)),
-)
-
-
-def refuse(producer):
-    raise ValueError
-
-
-def interrupts(rng: random.Random) -> None:
-    """An interrupt at a point of an exchange, and of what follows, comes out as it is, lets go of
-    every managed tensor, and does not change what the exchange does the next time."""
-    kind = rng.choice(KINDS)
-    fields = {"versioned": kind not in OLDER or rng.random() < 0.5}
-    if rng.random() < 0.2:
-        fields["shape"] = (2, -1)
-    options = {}
-    if rng.random() < 0.3:
-        options = {"mode": "raise"} if issubclass(kind, Tabled) else {"act": refuse}
-    enter, steps = rng.choice(ENTRIES), rng.choices(STEPS, k=rng.randrange(4))
-    looks_in_python = rng.random() < 0.5
-    givens = []
-
-    def maker():
-        """Makes producers of a type of which fastdl knows nothing."""
-        made = chatty(kind) if looks_in_python else type(kind.__name__, (kind,), {})
-
-        def make():
-            givens.append(Given(**fields))
-            return made(givens[-1], **options)
-
-        return make
-
-    def operate(producer):
-        tensor = enter(producer)
-        for step in steps:
-            tensor = step(tensor)
-        return tensor
-
-    expected = outcome(maker(), operate)
-    make = maker()
-    interrupted(rng.randrange(1, 2 ** rng.randrange(1, 9)), make, operate)
-    assert outcome(make, operate) == expected
-    gc.collect()
-    for given in givens:
-        assert given.deleted == given.handed or kind is Lending, (given.deleted, given.handed)
 
 
 # ---- Arrow ----------------------------------------------------------------------------------
@@ -505,4 +376,4 @@ def shared(count, whole):
     return count if whole or count == 0 else None
 
 
-FUZZERS = {f.__name__: f for f in (descriptors, descriptions, arrow, views, cycles, interrupts)}
+FUZZERS = {f.__name__: f for f in (descriptors, descriptions, arrow, cycles)}

@@ -14,7 +14,6 @@ from .matrix import __main__ as runner
 from .matrix import measure, report, rows, sources
 from .matrix.cells import COPY, DIES, OUTCOMES, REFUSED, WRONG, ZERO_COPY, Cell, worse
 from .matrix.particular import ROWS
-from .matrix.words import PYTHON, C, texts_in, words_of_fastdl
 from .peers import LIBRARIES, Peer
 
 ROOT = Path(__file__).parents[2]
@@ -107,11 +106,6 @@ def test_another_note_is_reported(before, after):
     assert worse({"a": before}, {"a": after}) == [f"a: was {before!r}, is {after!r}"]
 
 
-def test_the_words_of_an_error_may_change():
-    assert not worse({"a": "refused: no such dtype"}, {"a": "refused: there is no such dtype"})
-    assert not worse({"a": "refused: no such dtype"}, {"a": "zero-copy"})
-
-
 # ---- what a cell sees -------------------------------------------------------------------------
 
 KEPT = []
@@ -183,39 +177,6 @@ def test_what_an_import_must_keep(dtype):
     cell = measure.imported(peer, borrowing, build, sample(dtype), dtype)
     assert str(cell) == f"{WRONG}: the memory was freed under the tensor"
     assert str(measure.imported(peer, fastdl.asarray, build, sample(dtype), dtype)) == ZERO_COPY
-
-
-# ---- whose words they are ----------------------------------------------------------------------
-
-CYTHON_SOURCE = '''
-def f(x):
-    """Not this one."""
-    if x is not c"N":  # nor "this one here"
-        raise TypeError(f"expected {x!r} or "
-                        # in between
-                        f"{', '.join(x)}, got 'a b'")
-    return WORDS["key"], r"no such (thing|one)", 'it is ' + x
-'''
-C_SOURCE = """
-#include "a header.h"
-/* "not this one" */
-static const char quote = '"';
-int f(void) { return fail("expected %.40s, "  // "nor this"
-                          "got %lld" " of \\"%s\\""); }
-"""
-
-
-def test_the_scanner_joins_literals_and_passes_over_comments():
-    texts = texts_in(CYTHON_SOURCE, PYTHON)
-    assert texts == ["N", "expected … or …, got 'a b'", "key", "it is "]
-    assert texts_in(C_SOURCE, C) == ['expected …, got … of "…"']
-
-
-def test_fastdl_has_its_own_words():
-    with pytest.raises(TypeError) as caught:
-        fastdl.from_dlpack([1.0])
-    assert any(words.search(str(caught.value)) for words in words_of_fastdl())
-    assert not any(words.search("expected a, got 3 of x") for words in words_of_fastdl())
 
 
 # ---- processes --------------------------------------------------------------------------------

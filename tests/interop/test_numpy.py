@@ -1,4 +1,4 @@
-"""NumPy in particular: its memmaps, its scalars, and its functions given a Tensor."""
+"""NumPy in particular: its memmaps and its scalars."""
 
 import pytest
 
@@ -61,35 +61,3 @@ def test_scalars_are_not_arrays():
     with pytest.raises(TypeError):
         fastdl.from_dlpack(np.float32(1.0))
     assert fastdl.asarray(np.float32(1.5)).item() == 1.5  # by the buffer protocol
-
-
-# ---- NumPy's protocols ----------------------------------------------------------------------
-
-
-def test_the_arguments_of_numpys_from_dlpack():
-    array = np.arange(6.0).reshape(2, 3)[:, ::2]
-    tensor = fastdl.from_dlpack(array)
-    for keywords in ({"device": "cpu"}, {"copy": False}, {"device": "cpu", "copy": None}):
-        assert np.from_dlpack(tensor, **keywords).ctypes.data == array.ctypes.data
-    copy = np.from_dlpack(tensor, copy=True)
-    assert not np.may_share_memory(copy, array)
-    assert copy.tolist() == array.tolist()
-    array.flags.writeable = False
-    assert np.from_dlpack(fastdl.from_dlpack(array), copy=True).flags.writeable
-
-
-def test_arithmetic_of_numpy_accepts_tensors():
-    tensor = fastdl.from_dlpack(np.arange(3.0))
-    assert np.add(tensor, 1).tolist() == [1.0, 2.0, 3.0]
-    assert np.stack([tensor, tensor]).shape == (2, 3)
-
-
-# ---- lifetime -------------------------------------------------------------------------------
-
-
-def test_resize_is_refused_while_a_tensor_lives():
-    array = np.arange(3.0)
-    tensor = fastdl.from_dlpack(array)
-    with pytest.raises(ValueError, match="resize"):
-        array.resize(1000)
-    assert tensor.tolist() == [0.0, 1.0, 2.0]

@@ -103,25 +103,6 @@ def shared():
     window.Free()
 
 
-def reductions():
-    """What 1.5 + 1.5 is, or what went wrong."""
-    import torch
-
-    def summed(x, result):
-        try:
-            WORLD.Allreduce(x, result)
-        except Exception as error:
-            return type(error).__name__
-        return float(result[0])
-
-    for name in ("float32", "bfloat16"):
-        x = fastdl.convert(torch.full((4,), 1.5, dtype=getattr(torch, name)), fastdl.Tensor)
-        found = summed(x, fastdl.empty(4, name))
-        print(f"{name}:{found}")
-    x = torch.full((4,), 1.5, dtype=torch.bfloat16)
-    print(f"torch:{summed(x, torch.empty_like(x))}")
-
-
 def packed():
     tensor = fastdl.empty(8, "int4")
     for call in (lambda: WORLD.Send(tensor, 1 - RANK), lambda: WORLD.Recv(tensor, 1 - RANK)):

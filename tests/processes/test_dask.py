@@ -1,9 +1,8 @@
-"""Tensors in Dask: its sizes, tokens, frames and arrays, with real workers."""
+"""Tensors in Dask: its sizes, tokens and frames, with real workers."""
 
 import textwrap
 
 import dask
-import dask.array as da
 import numpy as np
 import pytest
 from dask.sizeof import sizeof
@@ -191,24 +190,3 @@ def test_one_end_that_has_not_registered(here, there, send, get, tmp_path):
     done = run_python(script, here, there)
     lines = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     assert send in lines["send"] and get in lines["get"], done.stderr
-
-
-# ---- dask.array -----------------------------------------------------------------------------
-
-
-def test_both_ways_with_dask_array():
-    tensor = fastdl.from_dlpack(np.arange(12.0).reshape(3, 4))
-    array = da.from_array(tensor.numpy(), chunks=2)
-    assert type(array._meta) is np.ndarray
-    assert array.std().compute() == np.arange(12.0).std()
-    assert fastdl.asarray(array.compute()).tolist() == tensor.tolist()
-    assert fastdl.asarray(array).tolist() == tensor.tolist()
-
-
-def test_dask_takes_a_tensor_for_a_chunk():
-    """Why the page has a recipe: Dask asks nobody before. If this fails, the page is to be
-    changed."""
-    array = da.from_array(fastdl.from_dlpack(np.arange(12.0).reshape(3, 4)), chunks=2)
-    assert type(array._meta) is fastdl.Tensor
-    with pytest.raises(AttributeError, match="'DType' object has no attribute 'type'"):
-        array.std()

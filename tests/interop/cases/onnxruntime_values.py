@@ -2,7 +2,6 @@
 
 import weakref
 
-import numpy as np
 import onnxruntime as ort
 
 import fastdl
@@ -21,10 +20,3 @@ def test_memory_borrowed_from_numpy_is_kept_alive():
     assert tensor.tolist() == [1.0, 2.0, 3.0]
     del tensor
     assert freed(alive)
-
-
-def test_bool_is_exported_as_uint8():
-    value = ort.OrtValue.ortvalue_from_numpy(np.array([True, False]))
-    tensor = fastdl.from_dlpack(value)
-    assert tensor.dtype == fastdl.DType("uint8")
-    assert tensor.tolist() == [1, 0]

@@ -1,4 +1,4 @@
-"""What is particular to Arrow: slices, nulls, types without an equal, and mutability."""
+"""What is particular to Arrow: buffers, tensors, and mutability."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,37 +10,6 @@ from .common import both_entries
 
 LEGACY_IS_DEPRECATED = pytest.mark.filterwarnings("ignore:Exporting an unversioned DLPack")
 ENTRIES = pytest.mark.parametrize("from_dlpack", both_entries(), ids=("compiled", "python"))
-
-
-@ENTRIES
-def test_slices(from_dlpack):
-    array = pa.array([1.0, 2.0, 3.0, 4.0])
-    tensor = from_dlpack(array[1:3])
-    assert tensor.tolist() == [2.0, 3.0]
-    assert tensor.data_ptr == array.buffers()[1].address + 8
-
-
-@ENTRIES
-@pytest.mark.parametrize(
-    "array",
-    [pa.array([1, None]), pa.array(["a"]), pa.array([True]), pa.array([[1], [2]])],
-    ids=["nulls", "strings", "packed bools", "lists"],
-)
-def test_arrows_own_refusals_pass(from_dlpack, array):
-    for _ in range(2):
-        with pytest.raises(pa.ArrowTypeError):
-            from_dlpack(array)
-
-
-@ENTRIES
-@pytest.mark.parametrize(
-    "thing",
-    [pa.chunked_array([[1, 2]]), pa.scalar(1), pa.table({"a": [1]})],
-    ids=["chunked", "scalar", "table"],
-)
-def test_what_has_no_dlpack_is_no_producer(from_dlpack, thing):
-    with pytest.raises(TypeError, match="expected a DLPack producer"):
-        from_dlpack(thing)
 
 
 def test_buffers_are_taken_as_bytes():

@@ -1,14 +1,11 @@
 """Libraries of tables, plots and images: what they take a Tensor for, and asarray of theirs."""
 
 import gc
-import pickle
 import re
 import weakref
 
 import dask
 import dask.array
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import nanoarrow
 import narwhals as nw
 import numpy as np
@@ -21,8 +18,6 @@ import xarray as xr
 
 import fastdl
 from fastdl._convert.missing import array_of
-
-mpl.use("Agg")
 
 
 @pytest.fixture
@@ -76,68 +71,7 @@ def test_the_memory_is_released_with_the_last_array(consumer):
     assert end() is None
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float64"])
-def test_every_type_to_arrow(dtype):
-    array = np.array([0, 1, 1, 0, 1, 0, 0, 0, 1]).astype(dtype)
-    for view in (array, array[::2], array[::-1], array[:0]):
-        assert pa.array(fastdl.from_dlpack(view)).to_pylist() == view.tolist()
-
-
-def test_to_polars_and_pandas(array, tensor):
-    assert pl.Series(tensor).to_list() == array.tolist()
-    assert pl.Series(tensor).dtype == pl.Float32
-    assert pd.Series(tensor).tolist() == array.tolist()
-    assert pd.Series(tensor).dtype == np.float32
-    frame = pd.DataFrame(fastdl.from_dlpack(array.reshape(2, 3)))
-    assert frame.to_numpy().tolist() == array.reshape(2, 3).tolist()
-
-
-def test_to_xarray(array, tensor):
-    assert xr.DataArray(tensor, dims="x").sum() == array.sum()
-
-
-def test_to_dask(array, tensor):
-    assert dask.array.from_array(tensor, chunks=2).sum().compute() == array.sum()
-    assert dask.base.tokenize(tensor) == dask.base.tokenize(fastdl.from_dlpack(array.copy()))
-    assert dask.base.tokenize(tensor) != dask.base.tokenize(tensor[1:])
-
-
-def test_to_matplotlib(array, tensor):
-    figure, axes = plt.subplots()
-    (line,) = axes.plot(tensor)
-    assert line.get_ydata().tolist() == array.tolist()
-    (line,) = axes.plot(tensor, tensor)
-    assert line.get_xdata().tolist() == array.tolist()
-    axes.hist(tensor)
-    axes.imshow(fastdl.from_dlpack(array.reshape(2, 3)))
-    axes.scatter(tensor, tensor, c=tensor)
-    figure.canvas.draw()
-    plt.close(figure)
-
-
-def test_to_pillow():
-    array = np.arange(48, dtype="uint8").reshape(4, 4, 3)
-    for view in (array, array[1:, :2], array[::-1], array[..., 0]):
-        image = PIL.Image.fromarray(fastdl.from_dlpack(view))
-        assert np.asarray(image).tolist() == view.tolist()
-
-
 # ---- from them ------------------------------------------------------------------------------
-
-
-def test_from_pandas():
-    for series in (pd.Series([1.0, np.nan]), pd.Series([1, 2]), pd.Series([True, False])):
-        tensor = fastdl.asarray(series)
-        assert tensor.data_ptr == series.to_numpy().ctypes.data
-        assert tensor.dtype == series.dtype
-        assert not tensor.is_copied
-    nullable = pd.Series([1, 2], dtype="Int64")  # pandas 3.1 has no copy for its own type either
-    tensor = fastdl.asarray(nullable)
-    assert tensor.readonly and not tensor.is_copied
-    assert tensor.data_ptr == nullable.to_numpy().ctypes.data
-    assert fastdl.asarray(pd.Series([1, 2], dtype="category")).is_copied
-    assert fastdl.asarray(pd.Index([1, 2])).tolist() == [1, 2]
-    assert fastdl.asarray(pd.DataFrame({"a": [1.0], "b": [2.0]})).tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "int64[pyarrow]", "category"])
@@ -148,17 +82,6 @@ def test_nothing_that_is_missing_in_pandas_is_shown(dtype):
             fastdl.asarray(missing)
     with pytest.raises(BufferError, match="1 in all"):
         fastdl.asarray(pd.DataFrame({"a": pd.Series([1, None], dtype=dtype), "b": [1, 2]}))
-
-
-def test_from_polars():
-    series = pl.Series([1, 2, 3])
-    tensor = fastdl.asarray(series)
-    assert tensor.tolist() == [1, 2, 3] and tensor.readonly
-    assert tensor.data_ptr == series.to_numpy().ctypes.data
-    assert fastdl.asarray(pl.DataFrame({"a": [1, 2]})).tolist() == [[1], [2]]
-    for missing in (pl.Series([1, None]), pl.DataFrame({"a": [1, None]})):
-        with pytest.raises(BufferError, match=r"'polars.*' has missing values \(1 in all\)"):
-            fastdl.asarray(missing)
 
 
 INT64 = pa.list_(pa.int64(), 2)
@@ -183,6 +106,9 @@ MISSING = {
     "polars slice": lambda: pl.Series([None, 1, None])[:2],
     "polars bool": lambda: pl.Series([True, None]),
     "polars frame of arrays": lambda: pl.DataFrame({"a": pl.Series([[1, None]], dtype=PAIRS)}),
+    "polars frame": lambda: pl.DataFrame({"a": [1, None]}),
+    "arrow table": lambda: pa.table({"a": [1, None], "b": [3, 4]}),
+    "nanoarrow": lambda: nanoarrow.Array([1, None, 3], nanoarrow.int32()),
     "arrow bool": lambda: pa.array([True, None]),
     "arrow number": lambda: pa.array([1, None]),
     "arrow slice": lambda: pa.array([None, 1, None])[1:],
@@ -224,104 +150,75 @@ def test_nothing_that_is_missing_is_shown(make):
                 enter(make())
 
 
-# Nothing is missing, and the elements are what they were.
-COMPLETE = [
-    (lambda: pl.Series([[1, 2], [3, 4]], dtype=PAIRS), "int64", [[1, 2], [3, 4]]),
-    (lambda: pl.Series([{"a": 1, "b": 2}]), "int64", [[1, 2]]),
-    (lambda: pl.Series([1, None])[:1], "int64", [1]),
-    (lambda: pa.array([1, 2, None])[:2], "int64", [1, 2]),
-    (lambda: pa.chunked_array([pa.array([5, 6, 5]).dictionary_encode()]), "int64", [5, 6, 5]),
-    (lambda: xr.DataArray(nullable((1, 2)), dims="x"), "int64", [1, 2]),
-    (lambda: dask.array.arange(3, chunks=2), "int64", [0, 1, 2]),
-    (lambda: dask.array.from_array(np.ma.array([1, 2], mask=False)), "int64", [1, 2]),
-    (lambda: nw.from_native(pl.DataFrame({"a": [1]})), "int64", [[1]]),
+# Nothing is missing, and the elements are what they were: in the memory of the source, in a copy,
+# or where they happen to be.
+MODES = ("L", "1", "I", "F", "RGBA", "I;16")
+SHARED = [
+    (lambda: pl.Series([1, 2]), [1, 2]),
+    (lambda: pl.DataFrame({"a": [1, 2]}), [[1], [2]]),
+    (lambda: pa.chunked_array([[1, 2]]), [1, 2]),
+    (lambda: pd.Series([1.5, 2]), [1.5, 2]),
+    (lambda: pd.Series([True, False]), [True, False]),
+    (lambda: pd.Index([1, 2]), [1, 2]),
+    (lambda: pd.DataFrame(np.arange(4).reshape(2, 2)), [[0, 1], [2, 3]]),
+    (lambda: pd.Series([1, 2], dtype="Int64"), [1, 2]),
+    (lambda: xr.DataArray(np.arange(3)), [0, 1, 2]),
+    (lambda: xr.Variable("x", np.arange(3)), [0, 1, 2]),
+    (lambda: nw.from_native(pl.DataFrame({"a": [1, 2]})), [[1], [2]]),
 ]
-
-
-@pytest.mark.parametrize(("make", "dtype", "values"), COMPLETE, ids=range(len(COMPLETE)))
-def test_what_is_complete_is_shown(make, dtype, values):
-    tensor = fastdl.asarray(make())
-    assert (tensor.dtype, tensor.tolist()) == (dtype, values)
-
-
 COPIED = [
-    lambda: pl.Series([True, False]),
-    lambda: pl.concat([pl.Series([1]), pl.Series([2])], rechunk=False),
-    lambda: pl.DataFrame({"a": [1], "b": [2.5]}),
-    lambda: pl.Series([{"a": 1, "b": 2.5}]),  # of one type they may happen to lie side by side
-    lambda: pa.chunked_array([[1], [2]]),
-    lambda: pa.chunked_array([[True]]),
-    lambda: pa.table({"a": [1], "b": [2]}),
-    lambda: pd.DataFrame({"a": [1], "b": [2.5]}),
-    lambda: pd.Series([1, 0], dtype="Sparse[int]"),
-    lambda: pd.Series([True], dtype="bool[pyarrow]"),
-    lambda: dask.array.arange(3, chunks=2),
-    lambda: dask.array.from_array(np.ma.array([1, 2], mask=False)),
-    lambda: xr.DataArray(dask.array.arange(3, chunks=2)),
+    (lambda: pl.Series([True, False]), [True, False]),
+    (lambda: pl.concat([pl.Series([1]), pl.Series([2])], rechunk=False), [1, 2]),
+    (lambda: pl.DataFrame({"a": [1], "b": [2.5]}), [[1, 2.5]]),
+    (lambda: pl.Series([{"a": 1, "b": 2.5}]), [[1, 2.5]]),
+    (lambda: pa.chunked_array([[1], [2]]), [1, 2]),
+    (lambda: pa.chunked_array([[True]]), [True]),
+    (lambda: pa.table({"a": [1], "b": [2]}), [[1, 2]]),
+    (lambda: pd.DataFrame({"a": [1], "b": [2.5]}), [[1, 2.5]]),
+    (lambda: pd.Series([1, 0], dtype="Sparse[int]"), [1, 0]),
+    (lambda: pd.Series([1, 2], dtype="category"), [1, 2]),
+    (lambda: pd.Series([True], dtype="bool[pyarrow]"), [True]),
+    (lambda: dask.array.arange(3, chunks=2), [0, 1, 2]),
+    (lambda: dask.array.from_array(np.ma.array([1, 2], mask=False)), [1, 2]),
+    (lambda: xr.DataArray(dask.array.arange(3, chunks=2)), [0, 1, 2]),
+    *(
+        (lambda mode=mode: PIL.Image.new(mode, (3, 2)), None)
+        for mode in ("L", "1", "I", "F", "RGBA")
+    ),
+]
+EITHER = [
+    (lambda: pl.Series([[1, 2], [3, 4]], dtype=PAIRS), [[1, 2], [3, 4]]),
+    (lambda: pl.Series([{"a": 1, "b": 2}]), [[1, 2]]),  # they may lie side by side
+    (lambda: pl.Series([1, None])[:1], [1]),
+    (lambda: pa.array([1, 2, None])[:2], [1, 2]),
+    (lambda: pa.chunked_array([pa.array([5, 6, 5]).dictionary_encode()]), [5, 6, 5]),
+    (lambda: xr.DataArray(nullable((1, 2)), dims="x"), [1, 2]),
+    (lambda: nanoarrow.Array([1, 2, 3], nanoarrow.int32()), [1, 2, 3]),
+]
+SHOWN = [
+    (is_shared, *row)
+    for is_shared, rows in ((True, SHARED), (False, COPIED), (None, EITHER))
+    for row in rows
 ]
 
 
-@pytest.mark.parametrize("make", COPIED, ids=range(len(COPIED)))
-def test_copies_are_marked_and_refused_where_none_is_allowed(make):
+@pytest.mark.parametrize(("is_shared", "make", "values"), SHOWN, ids=range(len(SHOWN)))
+def test_what_is_complete_is_shown(is_shared, make, values):
+    """Copies are marked, and refused where none is allowed."""
     source = make()
     first, second = fastdl.asarray(source), fastdl.asarray(source)
-    assert first.data_ptr != second.data_ptr  # so it is one
-    assert first.is_copied
-    with pytest.raises(fastdl.CopyRequiredError):
-        fastdl.convert(source, np.ndarray, copy=False)
-
-
-SHARED = [
-    lambda: pl.Series([1, 2]),
-    lambda: pl.DataFrame({"a": [1, 2]}),
-    lambda: pa.chunked_array([[1, 2]]),
-    lambda: pd.Series([1.5, 2]),
-    lambda: pd.DataFrame(np.arange(4).reshape(2, 2)),
-    lambda: pd.Series([1, 2], dtype="Int64"),
-    lambda: xr.DataArray(np.arange(3)),
-    lambda: nw.from_native(pl.DataFrame({"a": [1, 2]})),
-]
-
-
-@pytest.mark.parametrize("make", SHARED, ids=range(len(SHARED)))
-def test_memory_that_is_shared_is_no_copy(make):
-    source = make()
-    tensor = fastdl.asarray(source)
-    assert not tensor.is_copied
-    shared = fastdl.convert(source, np.ndarray, copy=False)
-    assert shared.ctypes.data == tensor.data_ptr
-
-
-def test_from_xarray(array):
-    tensor = fastdl.asarray(xr.DataArray(array, dims="x"))
-    assert tensor.data_ptr == array.ctypes.data
-    assert fastdl.asarray(xr.Variable("x", array)).tolist() == array.tolist()
-
-
-def test_from_arrow():
-    chunks = pa.chunked_array([[1, 2], [3]])
-    assert fastdl.asarray(chunks).tolist() == [1, 2, 3]
-    assert fastdl.asarray(pa.table({"a": [1, 2], "b": [3, 4]})).tolist() == [[1, 3], [2, 4]]
-    table = pa.table({"a": [1, None], "b": [3, 4]})
-    for missing in (pa.chunked_array([[1, None]]), table):
-        with pytest.raises(BufferError, match=r"'pyarrow.*' has missing values \(1 in all\)"):
-            fastdl.asarray(missing)
-    theirs = nanoarrow.Array([1, 2, 3], nanoarrow.int32())
-    tensor = fastdl.asarray(theirs)
-    assert (tensor.dtype, tensor.tolist(), tensor.readonly) == ("int32", [1, 2, 3], True)
-    with pytest.raises(BufferError, match=r"the Arrow array has nulls \(1 of 3 values\)"):
-        fastdl.asarray(nanoarrow.Array([1, None, 3], nanoarrow.int32()))
-
-
-def test_from_pillow():
-    image = PIL.Image.fromarray(np.arange(48, dtype="uint8").reshape(4, 4, 3))
-    assert fastdl.asarray(image).tolist() == np.asarray(image).tolist()
-    for mode in ("L", "1", "I", "F", "RGBA", "I;16"):
-        image = PIL.Image.new(mode, (3, 2))
-        tensor = fastdl.asarray(image)
-        assert tensor.is_copied
-        assert tensor.dtype == np.asarray(image).dtype
-        assert tensor.tolist() == np.asarray(image).tolist()
+    if values is None:
+        assert first.dtype == np.asarray(source).dtype
+        values = np.asarray(source).tolist()
+    assert first.tolist() == values
+    if is_shared:
+        assert not first.is_copied
+        shared = fastdl.convert(source, np.ndarray, copy=False)
+        assert shared.ctypes.data == first.data_ptr == second.data_ptr
+    elif is_shared is not None:
+        assert first.data_ptr != second.data_ptr and first.is_copied
+        with pytest.raises(fastdl.CopyRequiredError):
+            fastdl.convert(source, np.ndarray, copy=False)
 
 
 @pytest.mark.parametrize(
@@ -333,11 +230,6 @@ def test_from_pillow():
 def test_what_is_no_number(source):
     with pytest.raises(BufferError, match="which DLPack cannot describe"):
         fastdl.asarray(source)
-
-
-def test_a_tensor_in_a_table_pickles(tensor):
-    frame = xr.DataArray(tensor, dims="x")
-    assert pickle.loads(pickle.dumps(frame)).equals(frame)
 
 
 # ---- the second time: a quicker way -----------------------------------------------------------

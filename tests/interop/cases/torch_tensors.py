@@ -46,16 +46,6 @@ def test_gradients_are_left_behind(from_dlpack, keywords, kind):
     assert not torch.from_dlpack(tensor).requires_grad
 
 
-def test_gradients_still_flow_after_an_import():
-    leaf = torch.arange(3.0, requires_grad=True)
-    product = (leaf * leaf).sum()
-    fastdl.from_dlpack(leaf)
-    fastdl.from_dlpack(product)
-    product.backward()
-    assert leaf.grad.tolist() == [0.0, 2.0, 4.0]
-    assert fastdl.from_dlpack(leaf.grad).tolist() == [0.0, 2.0, 4.0]
-
-
 # ---- integers of fewer bits -----------------------------------------------------------------
 
 
@@ -82,13 +72,6 @@ def test_integers_of_fewer_bits_are_refused(from_dlpack, name):
 
 
 COMPLEX = [1 + 2j, 3 - 4j, 0 + 1j, 2 + 0j]
-
-
-@ENTRIES
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_resolved_conjugates_are_right(from_dlpack, dtype):
-    array = torch.tensor(COMPLEX, dtype=getattr(torch, dtype)).conj().resolve_conj()
-    assert from_dlpack(array).tolist() == [value.conjugate() for value in COMPLEX]
 
 
 @ENTRIES
@@ -151,18 +134,6 @@ def apply(array, steps):
             sizes[axis] = random.randint(1, 3)
             array = array.expand(sizes)
     return array
-
-
-@settings(deadline=None, max_examples=200)
-@given(chains(), st.sampled_from(["float32", "float64", "int16", "bool", "complex64"]))
-def test_ordinary_views_are_never_refused(chain, dtype):
-    shape, steps = chain
-    base = torch.arange(int(np.prod(shape)), dtype=torch.float32).reshape(shape)
-    array = apply(base.to(getattr(torch, dtype)), steps)
-    tensor = fastdl.from_dlpack(array)
-    assert tensor.shape == tuple(array.shape)
-    assert tensor.tolist() == array.tolist()
-    assert tensor.data_ptr == array.data_ptr()
 
 
 # Views of one element have strides that say nothing.
@@ -285,34 +256,16 @@ def test_pairs_of_four_bit_floats(from_dlpack):
     assert tensor.tolist() == [tuple(pair) for pair in PAIRS]
 
 
-def test_pairs_of_four_bit_floats_through_numpy():
-    values = fastdl.from_dlpack(float4()).numpy()
-    assert values.shape == (3, 2)
-    assert values.astype(np.float32).tolist() == PAIRS
-
-
-def test_pairs_of_four_bit_floats_return_to_torch():
+def test_pairs_of_four_bit_floats_elsewhere():
     array = float4()
-    back = torch.from_dlpack(fastdl.from_dlpack(array))
+    tensor = fastdl.from_dlpack(array)
+    for step in (slice(None), slice(1, None), slice(None, None, 2)):
+        assert tensor[step].tolist() == [tuple(pair) for pair in PAIRS[step]]
+        assert tensor[step].numpy().astype(np.float32).tolist() == PAIRS[step]
+    back = torch.from_dlpack(tensor)
     assert back.dtype is torch.float4_e2m1fn_x2
     assert back.view(torch.uint8).tolist() == [0x21, 0xC3, 0x97]
     assert back.data_ptr() == array.data_ptr()
-
-
-@pytest.mark.parametrize("step", [slice(1, None), slice(None, None, 2)], ids=repr)
-def test_pairs_of_four_bit_floats_in_views(step):
-    tensor = fastdl.from_dlpack(float4())[step]
-    assert tensor.tolist() == [tuple(pair) for pair in PAIRS[step]]
-    assert tensor.numpy().astype(np.float32).tolist() == PAIRS[step]
-
-
-@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
-def test_half_precision_complex_numbers():
-    array = torch.tensor(COMPLEX).to(torch.complex32)
-    tensor = fastdl.from_dlpack(array)
-    assert tensor.dtype == fastdl.DType("complex32")
-    assert tensor.tolist() == COMPLEX
-    assert torch.from_dlpack(tensor).to(torch.complex64).tolist() == COMPLEX
 
 
 # ---- lifetime and what torch does with exports ----------------------------------------------

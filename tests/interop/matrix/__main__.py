@@ -120,7 +120,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--newest", action="store_true", help="what is worse fails only if it is fastdl's fault"
     )
-    parser.add_argument("--output", type=Path, help="a file for what was measured, as JSON")
     parser.add_argument(
         "--write", action="store_true", help="the results take the place of the old"
     )
@@ -132,8 +131,6 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         names = chosen.rows or rows_of(chosen.environment)
     rows, errors = measure(names)
-    if chosen.output:
-        dump(rows, chosen.output)
     if chosen.newest:
         return show_newest(before, rows, errors, names)
     if chosen.write:

@@ -22,7 +22,6 @@ from ..arrays import sample, set_first
 from ..cases.common import freed, nested
 from ..peers import Peer
 from .cells import BY_FASTDL, COPY, REFUSED, WRONG, ZERO_COPY, Cell
-from .words import words_of_fastdl
 
 STACK = re.compile(r"-+$|File |C\+\+ Traceback|Failed in nopython|.*[:,]$").match
 
@@ -55,9 +54,9 @@ def is_of_fastdl(file: str) -> bool:
 
 
 def by_fastdl(error: BaseException) -> bool:
-    """Whether fastdl itself broke: its frame is the last, and the words are none of its own. So
-    what it refuses is no failure, nor what a library raises in Python. That a library no longer
-    takes what fastdl gives it is, though fastdl may tell it in words of its own."""
+    """Whether fastdl itself broke: its frame is the last, and does not raise. So what it refuses is
+    no failure, nor what a library raises in Python. That a library no longer takes what fastdl
+    gives it is, though fastdl may tell it in words of its own."""
     first = error
     while earlier := first.__cause__ or first.__context__:
         first = earlier
@@ -66,7 +65,7 @@ def by_fastdl(error: BaseException) -> bool:
         return False
     if first is not error and not isinstance(first, (AttributeError, ImportError, TypeError)):
         return False  # a refusal of a library, passed on
-    return not any(words.search(str(first)) for words in words_of_fastdl())
+    return not (isinstance(first, BufferError) or (frames[-1].line or "").startswith("raise"))
 
 
 def same(got: Any, values: Any) -> bool:

@@ -155,70 +155,62 @@ def device_to_host(view: Callable) -> str:
 # ---- Rust -------------------------------------------------------------------------------------
 
 
+RUSTC = shutil.which("rustc") or str(Path.home() / ".cargo/bin/rustc")
+
+
 @cache
-def rust(source: str):
-    """A library of Rust code in this folder, compiled."""
-    rustc = shutil.which("rustc") or str(Path.home() / ".cargo/bin/rustc")
-    output = Path(tempfile.mkdtemp(), f"{Path(source).stem}.so")
+def rust():
+    """exchange.rs of this folder, compiled."""
+    output = Path(tempfile.mkdtemp(), "exchange.so")
     flags = ("--edition=2021", "--crate-type=cdylib", "-O", "-Dwarnings")
-    command = [rustc, *flags, Path(__file__).with_name(source), "-o", output]
-    subprocess.run(command, check=True)
+    source = Path(__file__).with_name("exchange.rs")
+    subprocess.run([RUSTC, *flags, source, "-o", output], check=True)
     library = ctypes.PyDLL(str(output))
-    if source == "tables.rs":
-        thing, number = ctypes.py_object, ctypes.c_int64
-        library.total_owned.argtypes = library.total_borrowed.argtypes = [thing, thing]
-        library.arange.argtypes = [thing, number, number]
-        for name in ("total_owned", "total_borrowed", "arange"):
-            getattr(library, name).restype = thing
-    else:
-        library.make.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
-        library.make.restype = ctypes.py_object
-        library.take.argtypes, library.take.restype = [ctypes.py_object], ctypes.c_double
-        library.alive.restype = ctypes.c_int64
+    thing, number, flag = ctypes.py_object, ctypes.c_int64, ctypes.c_int
+    library.alive.restype = number
+    for name, arguments in {
+        "make": [number, number, flag, flag],
+        "take": [thing],
+        "total_owned": [thing, thing],
+        "total_borrowed": [thing, thing],
+        "arange": [thing, number, number],
+    }.items():
+        getattr(library, name).argtypes, getattr(library, name).restype = arguments, thing
     return library
 
 
 def rustc_version() -> str:
-    rustc = shutil.which("rustc") or str(Path.home() / ".cargo/bin/rustc")
-    return subprocess.run([rustc, "--version"], capture_output=True, text=True).stdout.split()[1]
-
-
-def capsules():
-    return rust("capsules.rs")
-
-
-def tables():
-    return rust("tables.rs")
+    return subprocess.run([RUSTC, "--version"], capture_output=True, text=True).stdout.split()[1]
 
 
 def rust_made(columns_first: bool, versioned: bool) -> None:
     """A tensor made in Rust is imported by its capsule, and its memory is Rust's to free."""
-    before = capsules().alive()
-    capsule = capsules().make(2, 3, columns_first, versioned)
+    before = rust().alive()
+    capsule = rust().make(2, 3, columns_first, versioned)
     tensor = fastdl.from_dlpack(capsule)
     del capsule
     expected = [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]] if columns_first else [[0.0, 1, 2], [3.0, 4, 5]]
     assert tensor.tolist() == expected
     tensor.numpy()[0, 0] = 7
     assert tensor[0, 0].item() == 7
-    assert capsules().alive() == before + 1
+    assert rust().alive() == before + 1
     del tensor
     gc.collect()
-    assert capsules().alive() == before
+    assert rust().alive() == before
 
 
 def rust_unused(versioned: bool) -> None:
     """A capsule that nobody takes is deleted."""
-    before = capsules().alive()
-    capsules().make(2, 3, 0, versioned)
-    assert capsules().alive() == before
+    before = rust().alive()
+    rust().make(2, 3, 0, versioned)
+    assert rust().alive() == before
 
 
 def rust_takes(build: Callable[[], np.ndarray], max_version: tuple | None) -> None:
     """Rust consumes a capsule of fastdl's, adds 1 to each element, and deletes."""
     source = build()
     before, alive = source.copy(), weakref.ref(source)
-    got = capsules().take(fastdl.from_dlpack(source).__dlpack__(max_version=max_version))
+    got = rust().take(fastdl.from_dlpack(source).__dlpack__(max_version=max_version))
     assert got == before.sum()
     assert (source == before + 1).all()
     del source
@@ -227,12 +219,12 @@ def rust_takes(build: Callable[[], np.ndarray], max_version: tuple | None) -> No
 
 def rust_table(function: str) -> None:
     table = fastdl.Tensor.__dlpack_c_exchange_api__
-    total = getattr(tables(), function)(table, fastdl.from_dlpack(np.float32([[1, 2], [3, 4]])))
+    total = getattr(rust(), function)(table, fastdl.from_dlpack(np.float32([[1, 2], [3, 4]])))
     assert total == 10
 
 
 def rust_makes_by_table() -> None:
-    result = tables().arange(fastdl.Tensor.__dlpack_c_exchange_api__, 2, 3)
+    result = rust().arange(fastdl.Tensor.__dlpack_c_exchange_api__, 2, 3)
     assert type(result) is fastdl.Tensor
     assert result.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 
