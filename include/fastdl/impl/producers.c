@@ -68,6 +68,11 @@ static int fastdl_refuse_to_lend_(PyObject *self, fastdl_description *descriptio
     return -1;
 }
 
+/* For the table of a producer in a module that has not imported the package. */
+static const char *const fastdl_produced_words_ =
+    "results of a producer's type are fastdl.Tensors, which its module can make only after "
+    "fastdl_import(): install or upgrade fastdlpack, and call fastdl_import() in that module";
+
 /* The allocator in the table of a producer: that of fastdl.Tensor. Needs no thread state. */
 static int fastdl_allocate_produced_(DLTensor *prototype, DLManagedTensorVersioned **out,
                                      void *context,
@@ -77,14 +82,17 @@ static int fastdl_allocate_produced_(DLTensor *prototype, DLManagedTensorVersion
         (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime);
     if (package != NULL)
         return package->tensor->managed_tensor_allocator(prototype, out, context, SetError);
-    return fastdl_protocol_allocate_(prototype, out, context, SetError);
+    SetError(context, "TypeError", fastdl_produced_words_);
+    return -1;
 }
 
 static int fastdl_wrap_produced_(DLManagedTensorVersioned *managed, void **out)
 {
     const fastdl_runtime *package = fastdl_package_();
-    return package != NULL ? package->tensor->managed_tensor_to_py_object_no_sync(managed, out)
-                           : fastdl_protocol_wrap_(managed, out);
+    if (package != NULL)
+        return package->tensor->managed_tensor_to_py_object_no_sync(managed, out);
+    PyErr_SetString(PyExc_TypeError, fastdl_produced_words_);
+    return -1;
 }
 
 /* Checks that a stream, which may be absent, is one that the device has: 0, or -1 with ValueError
@@ -425,7 +433,7 @@ static int fastdl_publish_(PyTypeObject *type, fastdl_producer *producer)
         return result < 0 ? -1 : 0;
     values[0] = PyCapsule_New(&producer->api, "dlpack_exchange_api", NULL);
     if (values[0] != NULL)
-        (void)fastdl_mark_as_producer_(values[0], &producer->api);
+        (void)PyCapsule_SetContext(values[0], FASTDL_MARK_(&producer->api));
     values[1] = PyErr_Occurred() ? NULL : PyLong_FromVoidPtr(&producer->api);
     for (int i = 0; i < 2; i++)
         values[2 + i] = PyErr_Occurred() ? NULL : PyDescr_NewMethod(type, &producer->methods[i]);

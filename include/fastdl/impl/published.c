@@ -43,15 +43,7 @@ static PyObject *fastdl_class_attribute_(PyObject *value, PyTypeObject *type)
 /* FASTDL_PRODUCER's tables check what they lend, so consumers need not. Their capsules are marked
  * by a context that no other code has a reason to set: the address right after the table. It is
  * compared, never dereferenced. */
-static int fastdl_mark_as_producer_(PyObject *capsule, const DLPackExchangeAPI *table)
-{
-    return PyCapsule_SetContext(capsule, (void *)(uintptr_t)(table + 1));
-}
-
-static int fastdl_is_of_producer_(PyObject *capsule, const DLPackExchangeAPI *table)
-{
-    return PyCapsule_GetContext(capsule) == (const void *)(table + 1);
-}
+#define FASTDL_MARK_(table) ((void *)(uintptr_t)((table) + 1))
 
 /* Looks in one class of `type`. 1: the search is over, *table is the result. 0: continue. -1: an
  * exception. */
@@ -78,7 +70,7 @@ static int fastdl_published_here_(PyTypeObject *type, PyObject *attributes,
         if (capsule != NULL && PyCapsule_IsValid(capsule, "dlpack_exchange_api")) {
             *table = fastdl_usable_table(
                 (const DLPackExchangeAPI *)PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
-            *is_checked = *table != NULL && fastdl_is_of_producer_(capsule, *table);
+            *is_checked = *table != NULL && PyCapsule_GetContext(capsule) == FASTDL_MARK_(*table);
         }
         Py_XDECREF(capsule);
         if (*table != NULL)

@@ -3,7 +3,7 @@ costs."""
 
 import argparse
 import time
-from typing import Any, TypeGuard
+from typing import Any
 
 from fastdl._cli import defects, environment, libraries, processes
 from fastdl._cli.libraries import Library
@@ -75,51 +75,36 @@ def examine_library(library: Library, limit: float, progress: processes.Progress
     """The facts about one library. "outcome" is "works", "fails", "crashed" or "hung"; facts that
     could not be found out are None."""
     job = Job(library.name, "library", {"name": library.name, "sample": library.sample})
-    steps, ending, seconds = processes.run(job, limit)
+    steps, errors, ending, seconds = processes.run(job, limit)
     progress.ended(library.name, seconds, ending)
-    errors = [(name, value["error"]) for name, value in steps.items() if is_error(value)]
     outcome, reason = "works", ""
     if ending is not None:
         outcome, reason = ending.outcome, f"{ending.reason}, in: {ending.step}"
     elif errors:
-        outcome, reason = "fails", f"{errors[0][0]}: {errors[0][1]}"
-    version = environment.version_of(library) or get(steps, "version") or ""
-    path, tensor = get(steps, "import_path"), get(steps, "tensor")
+        outcome, reason = "fails", ": ".join(next(iter(errors.items())))
+    version = environment.version_of(library) or steps.get("version") or ""
     return {
         "name": library.name,
         "version": version,
         "sample": library.sample,
         "outcome": outcome,
         "reason": reason,
-        "import_path": path,
-        "dlpack": get(steps, "__dlpack__"),
-        "tensor": tensor,
-        "import_ns": get(steps, "cost"),
-        "numpy_ns": get(steps, "yardstick"),
+        "import_path": steps.get("import_path"),
+        "dlpack": steps.get("__dlpack__"),
+        "tensor": steps.get("tensor"),
+        "import_ns": steps.get("cost"),
+        "numpy_ns": steps.get("yardstick"),
         "defects": defects.of(library.name, version),
         "seconds": round(seconds, 1),
     }
 
 
 def examine_devices(limit: float, progress: processes.Progress) -> list[dict[str, Any]]:
-    steps, ending, seconds = processes.run(Job("drivers", "devices", {}), limit)
+    steps, errors, ending, seconds = processes.run(Job("drivers", "devices", {}), limit)
     progress.ended("drivers", seconds, ending)
     rows = []
     for title in ("CUDA", "ROCm"):
-        facts = steps.get(title)
-        if is_error(facts):
-            facts = {"found": False, "reason": facts["error"]}
-        if facts is None:
-            reason = f"{ending.outcome}: {ending.reason}" if ending else "no answer"
-            facts = {"found": False, "reason": reason}
-        rows.append({"title": title, **facts})
+        reason = f"{ending.outcome}: {ending.reason}" if ending else "no answer"
+        missing = {"found": False, "reason": errors.get(title, reason)}
+        rows.append({"title": title, **steps.get(title, missing)})
     return rows
-
-
-def is_error(value: Any) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict) and "error" in value
-
-
-def get(steps: dict[str, Any], name: str) -> Any:
-    value = steps.get(name)
-    return None if is_error(value) else value

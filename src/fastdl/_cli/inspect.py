@@ -72,25 +72,21 @@ def examine(
     """The findings, as dictionaries, lists, texts and numbers: see SCHEMA. "type" is None if the
     expression failed, "tensor" if the object cannot be imported; "error" has the reason."""
     arguments = {"expression": expression, "consumers": consumers}
-    steps, ending, seconds = processes.run(Job("array", "array", arguments), limit)
-    errors = [(n, v["error"]) for n, v in steps.items() if isinstance(v, dict) and "error" in v]
-    error = ""
+    steps, errors, ending, seconds = processes.run(Job("array", "array", arguments), limit)
+    error = next(iter(errors.values()), "")
     if ending is not None:
         doing = DOING.get(ending.step, f"in step {ending.step!r}")
         error = f"the process {ending.outcome} ({ending.reason}) {doing}"
-    elif errors:
-        error = errors[0][1]
-    get = {name: value for name, value in steps.items() if name not in dict(errors)}
     found: dict[str, Any] = {
         "schema": SCHEMA,
         "expression": expression,
-        "type": get.get("evaluate"),
-        "import_path": get.get("import_path"),
-        "dlpack": get.get("__dlpack__"),
-        "plan": get.get("plan"),
-        "tensor": get.get("import"),
-        "managed": get.get("managed tensor"),
-        "consumers": {name: get[f"for {name}"] for name in consumers if f"for {name}" in get},
+        "type": steps.get("evaluate"),
+        "import_path": steps.get("import_path"),
+        "dlpack": steps.get("__dlpack__"),
+        "plan": steps.get("plan"),
+        "tensor": steps.get("import"),
+        "managed": steps.get("managed tensor"),
+        "consumers": {name: steps[f"for {name}"] for name in consumers if f"for {name}" in steps},
         "error": error,
     }
     if found["tensor"] and not quick:
@@ -108,11 +104,10 @@ def attempt_one(
 ) -> dict[str, str]:
     """The outcome of a conversion to one library."""
     arguments = {"expression": expression, "consumer": consumer}
-    steps, ending, seconds = processes.run(Job(consumer, "attempt", arguments), limit)
+    steps, errors, ending, seconds = processes.run(Job(consumer, "attempt", arguments), limit)
     progress.ended(consumer, seconds, ending)
     if ending is not None:
         return {"outcome": "crashed", "reason": f"{ending.reason}, in: {ending.step}"}
-    for value in steps.values():
-        if isinstance(value, dict) and "error" in value:
-            return {"outcome": "none", "reason": value["error"]}
+    if errors:
+        return {"outcome": "none", "reason": next(iter(errors.values()))}
     return steps["convert"]

@@ -33,7 +33,7 @@ VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 class Steps:
-    """Writes the log. The result of a step that raises is {"error": ...}."""
+    """Writes the log."""
 
     def __init__(self, path: str) -> None:
         self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - until the process ends
@@ -53,7 +53,7 @@ class Steps:
             self.write("result", name, logged(result))
         except (Exception, SystemExit) as error:
             self.failed.add(name)
-            self.write("result", name, {"error": summary(error)})
+            self.write("error", name, summary(error))
             return None
         return result
 

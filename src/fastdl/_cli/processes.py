@@ -48,9 +48,9 @@ class Job(NamedTuple):
     arguments: dict[str, Any]
 
 
-def run(job: Job, limit: float) -> tuple[dict[str, Any], Ending | None, float]:
-    """Runs a job: (the results of its steps, how it ended if it did not finish, seconds). `limit`:
-    seconds that a step may take."""
+def run(job: Job, limit: float) -> tuple[dict[str, Any], dict[str, str], Ending | None, float]:
+    """Runs a job: (the results of its steps, the errors of those that raised, how it ended if it
+    did not finish, seconds). `limit`: seconds that a step may take."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fastdl-") as folder:
         log, output = Path(folder, "log"), Path(folder, "output")
@@ -58,14 +58,14 @@ def run(job: Job, limit: float) -> tuple[dict[str, Any], Ending | None, float]:
         command = [sys.executable, "-m", "fastdl._cli.probe", str(log)]
         with output.open("wb") as file:
             status = status_of(command, limit, log, json.dumps(job[1:]), file, subprocess.STDOUT)
-        steps, begun, finished = read(log)
+        steps, errors, begun, finished = read(log)
         seconds = time.monotonic() - start
         if finished:
-            return steps, None, seconds
+            return steps, errors, None, seconds
         if status is None:
-            return steps, Ending("hung", f"no answer in {limit:g} s", begun), seconds
+            return steps, errors, Ending("hung", f"no answer in {limit:g} s", begun), seconds
         reason = describe_status(status, output.read_text("utf-8", "replace"))
-        return steps, Ending("crashed", reason, begun), seconds
+        return steps, errors, Ending("crashed", reason, begun), seconds
 
 
 def status_of(
@@ -107,9 +107,11 @@ def raise_if_stopped() -> None:
         raise CancelledError
 
 
-def read(log: Path) -> tuple[dict[str, Any], str, bool]:
-    """(the results of the steps, the last step that was begun, whether the job finished)."""
+def read(log: Path) -> tuple[dict[str, Any], dict[str, str], str, bool]:
+    """(the results of the steps, the errors, the last step that was begun, whether the job
+    finished)."""
     steps: dict[str, Any] = {}
+    errors: dict[str, str] = {}
     begun, finished = "start", False
     for line in log.read_text("utf-8", "replace").splitlines():
         try:
@@ -120,9 +122,11 @@ def read(log: Path) -> tuple[dict[str, Any], str, bool]:
             begun = rest[0]
         elif kind == "result":
             steps[rest[0]] = rest[1]
+        elif kind == "error":
+            errors[rest[0]] = rest[1]
         else:
             finished = True
-    return steps, begun, finished
+    return steps, errors, begun, finished
 
 
 def describe_status(status: int, output: str = "") -> str:

@@ -23,12 +23,12 @@ from fastdl._core.native cimport (
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLTensor, fastdl_atomic_load_,
     fastdl_atomic_store_, fastdl_clear_if_, fastdl_compact_strides, fastdl_complete_view_,
     fastdl_device_fact, fastdl_discard_, FASTDL_DLPACK_MAJOR, fastdl_find_device,
-    fastdl_has_succeeded_, fastdl_is_contiguous, fastdl_is_tensor_type, fastdl_record,
-    FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FDL_TYPE_TRUSTED, fastdl_view, fdl_try_fast_path,
-    fdl_default_stream, fdl_description, fdl_description_copy, fdl_description_of,
-    fdl_description_release, fdl_imported_by_table, fdl_imported_from_c, fdl_is_ordered,
-    fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU,
-    kDLFloat4_e2m1fn,
+    fastdl_has_succeeded_, fastdl_is_contiguous, fastdl_is_empty_, fastdl_is_tensor_type,
+    fastdl_record, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FDL_TYPE_TRUSTED, fastdl_view,
+    fdl_try_fast_path, fdl_default_stream, fdl_description, fdl_description_copy,
+    fdl_description_of, fdl_description_release, fdl_imported_by_table, fdl_imported_from_c,
+    fdl_is_ordered, fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find,
+    fdl_values_differ, kDLCPU, kDLFloat4_e2m1fn,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object
 from fastdl._core import exchange
@@ -115,14 +115,6 @@ cdef bint takes_strides(int strides, const DLTensor *tensor) noexcept:
     return fastdl_is_contiguous(tensor, c"C") or (strides == DENSE_ and is_dense(tensor))
 
 
-cdef bint is_empty(const DLTensor *tensor) noexcept:
-    cdef int32_t i
-    for i in range(tensor.ndim):
-        if tensor.shape[i] == 0:
-            return True
-    return False
-
-
 @cython.cdivision(True)  # nothing may raise
 cdef int obstacle(
         Bridge bridge, const DLManagedTensorVersioned *managed, bint immutable) noexcept:
@@ -131,7 +123,7 @@ cdef int obstacle(
     cdef const DLTensor *memory = &managed.dl_tensor
     if (managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY
             and bridge.readonly != KEPT_ and not (immutable and bridge.readonly == IMMUTABLE_)
-            and not is_empty(memory)):
+            and not fastdl_is_empty_(memory)):
         return READ_ONLY
     if not takes_strides(bridge.strides, memory):
         return LAYOUT

@@ -131,6 +131,7 @@ cdef extern from "_core/interface.h":
         DLManagedTensorVersioned *versioned, DLManagedTensor *legacy) noexcept
     bint fastdl_clear_if_(object kind) noexcept
     bint fastdl_has_succeeded_() noexcept
+    bint fastdl_is_empty_(const DLTensor *tensor) noexcept
     void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor) noexcept
     void fastdl_raise_no_tensor(object x) except *
     const void *fastdl_atomic_load_(const void **place) noexcept
@@ -237,6 +238,9 @@ cdef extern from "_core/object.h":
     object fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor)
     int fdl_finish_tensor_type(PyTypeObject *type, object describe) except -1
     object fdl_operate(object left, object right, const char *sign)
+    int fdl_raise(const fdl_failure *failure) except -1
+    int fdl_raise_about(
+        PyObject *tensor, const fdl_failure *failure, const char *what, int64_t stream) except -1
 
 
 cdef extern from "_core/import.h":

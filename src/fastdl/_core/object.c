@@ -115,7 +115,9 @@ PyObject *fdl_make_view(PyObject *tensor, const DLTensor *geometry, uint64_t fla
 
 int fdl_raise(const fdl_failure *failure)
 {
-    PyErr_SetString(failure->no_memory ? PyExc_MemoryError : PyExc_BufferError, failure->text);
+    if (!PyErr_Occurred())
+        PyErr_Format(failure->no_memory ? PyExc_MemoryError : PyExc_BufferError, "%s",
+                     failure->text);
     return -1;
 }
 
@@ -129,14 +131,15 @@ PyObject *fdl_tensor_summary(PyObject *tensor)
 int fdl_raise_about(PyObject *tensor, const fdl_failure *failure, const char *what, int64_t stream)
 {
     PyObject *summary;
-    if (PyErr_Occurred())
-        return -1;
-    if (failure->no_memory)
+    char number[24] = "";
+    if (PyErr_Occurred() || failure->no_memory)
         return fdl_raise(failure);
+    if (stream != -1)
+        (void)PyOS_snprintf(number, sizeof(number), " %lld", (long long)stream);
     summary = fdl_tensor_summary(tensor);
     if (summary != NULL)
-        PyErr_Format(PyExc_BufferError, "%U cannot be %s %lld: %s", summary, what,
-                     (long long)stream, failure->text);
+        PyErr_Format(PyExc_BufferError, "%U cannot be %s%s: %s", summary, what, number,
+                     failure->text);
     Py_XDECREF(summary);
     return -1;
 }

@@ -51,11 +51,11 @@ PyObject *fdl_make_view(PyObject *tensor, const DLTensor *geometry, uint64_t fla
 /* A short description of a Tensor for messages: a new str, or NULL with an exception. */
 PyObject *fdl_tensor_summary(PyObject *tensor);
 
-/* Raises a failure of the lower layers as MemoryError or BufferError. Returns -1. */
+/* Raises a failure of the lower layers as MemoryError or BufferError, unless an exception is
+ * pending, such as one of a producer's table. Returns -1. */
 int fdl_raise(const fdl_failure *failure);
 
-/* The same with a message about a Tensor: that it cannot be `what` `stream`, and why. If an
- * exception is pending, that is kept. */
+/* The same with a message about a Tensor: that it cannot be `what` `stream` (-1: none), and why. */
 int fdl_raise_about(PyObject *tensor, const fdl_failure *failure, const char *what, int64_t stream);
 
 /* Installs these functions, and makes the type impossible to instantiate from Python. Call it once,

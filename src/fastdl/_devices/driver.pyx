@@ -8,14 +8,15 @@ import atexit
 
 import cython
 
-from cpython.exc cimport PyErr_Occurred
+from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 
 from fastdl._core.native cimport (
     DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, fastdl_find_device,
     FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fdl_description, fdl_failure,
-    fdl_has_driver, fdl_order_for, fdl_ready_for, fdl_tensor_wrap, fdl_work, kDLCPU,
+    fdl_has_driver, fdl_order_for, fdl_raise, fdl_raise_about, fdl_ready_for, fdl_tensor_wrap,
+    fdl_work, kDLCPU,
 )
 from fastdl._core.tensor cimport Tensor, describe_object
 from fastdl._devices.native cimport (
@@ -26,25 +27,16 @@ from fastdl._devices.native cimport (
     fdl_work_is_callers, fdl_work_of, fdl_work_ready_on, fdl_work_record, fdl_work_record_on,
     fdl_work_release, fdl_work_stream, fdl_work_wait,
 )
-from fastdl._core.tensor import describe
 
 
-cdef int check(int failed, const fdl_failure *failure, Tensor tensor=None, str what="",
+cdef int check(int failed, const fdl_failure *failure, Tensor tensor=None, const char *what=NULL,
                int64_t stream=-1) except -1:
-    """Raises the failure of a function below: that `what` cannot be done with `tensor`, and why.
-    The number of the stream is appended to `what`."""
+    """Raises the failure of a function below, about `tensor` if that is given: see object.h."""
     if not failed:
         return 0
-    if PyErr_Occurred() is not NULL:
-        return -1  # set by the producer's table
-    if failure.no_memory:
-        raise MemoryError(failure.text.decode())
-    text = failure.text.decode("utf-8", "replace")
     if tensor is None:
-        raise BufferError(text)
-    if stream != -1:
-        what = f"{what} {stream}"
-    raise BufferError(f"{describe(tensor)} cannot be {what}: {text}")
+        return fdl_raise(failure)
+    return fdl_raise_about(<PyObject *>tensor, failure, what, stream)
 
 
 cdef DLDevice device_of(int32_t type, int32_t ordinal) noexcept:
@@ -77,7 +69,7 @@ def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
             order(tensor, stream)
     else:
         check(fdl_work_ready_on(work_of(tensor), source, stream, &failure), &failure,
-              tensor, "ordered after its producer, on stream", source)
+              tensor, b"ordered after its producer, on stream", source)
 
 
 def ready_on_other_device(Tensor tensor not None, int32_t ordinal, int64_t stream):
@@ -85,7 +77,7 @@ def ready_on_other_device(Tensor tensor not None, int32_t ordinal, int64_t strea
     as is valid for managed memory: that stream of its own device waits."""
     cdef fdl_failure failure
     check(fdl_work_record_on(work_of(tensor), ordinal, stream, &failure), &failure,
-          tensor, "ordered after its producer, on stream", stream)
+          tensor, b"ordered after its producer, on stream", stream)
     order(tensor, stream)
 
 
@@ -104,21 +96,21 @@ def wait(Tensor tensor not None):
     cdef fdl_failure failure
     cdef fdl_work *work = tensor.description.block.work
     if work is not NULL:
-        check(fdl_work_wait(work, &failure), &failure, tensor, "waited for on the host")
+        check(fdl_work_wait(work, &failure), &failure, tensor, b"waited for on the host")
 
 
 def record(Tensor tensor not None, int64_t stream):
     """Records that work on the memory of `tensor` has been queued on `stream`."""
     cdef fdl_failure failure
     check(fdl_work_record(work_of(tensor), stream, &failure), &failure,
-          tensor, "recorded on stream", stream)
+          tensor, b"recorded on stream", stream)
 
 
 def release(Tensor tensor not None, int64_t stream):
     """Orders the next user of the memory of `tensor` after the work queued on `stream`."""
     cdef fdl_failure failure
     check(fdl_work_release(work_of(tensor), stream, &failure), &failure,
-          tensor, "released after stream", stream)
+          tensor, b"released after stream", stream)
 
 
 def is_callers(Tensor tensor not None):
@@ -136,7 +128,7 @@ def to_host(Tensor tensor not None, int64_t stream=-1):
     cdef fdl_failure failure
     cdef fdl_description *copy
     check(fdl_to_host(tensor.description, stream, &copy, &failure), &failure, tensor,
-          "copied to cpu:0")
+          b"copied to cpu:0")
     return fdl_tensor_wrap(copy)
 
 

@@ -6,12 +6,6 @@
 #include "driver.h"
 #include "ordering.h"
 
-/* The exception for a failure, unless one of a producer's table is pending. */
-static int raise_failure(const fdl_failure *failure)
-{
-    return PyErr_Occurred() ? -1 : fdl_raise(failure);
-}
-
 /* The fdl_work of ordered memory; NULL with MemoryError. */
 static fdl_work *work_of(fdl_description *description)
 {
@@ -47,7 +41,7 @@ static int imported_by_table(fdl_description *description, const DLPackExchangeA
                 fdl_work_ready_for(work, fdl_work_stream(device), &failure) == 0)) {
         return 0;
     }
-    return raise_failure(&failure);
+    return fdl_raise(&failure);
 }
 
 static int ordered_by_caller(fdl_description *description)
@@ -68,7 +62,7 @@ static int imported_from_c(fdl_description *description)
     work = work_of(description);
     if (work == NULL)
         return -1;
-    return fdl_work_ready_from_c(work, &failure) == 0 ? 0 : raise_failure(&failure);
+    return fdl_work_ready_from_c(work, &failure) == 0 ? 0 : fdl_raise(&failure);
 }
 
 static int ready_for(PyObject *tensor, int64_t stream)
@@ -97,7 +91,7 @@ static int order_for_work(PyObject *tensor)
 static int await_for_host(const fdl_description *description)
 {
     fdl_failure failure;
-    return fdl_work_wait(description->block->work, &failure) == 0 ? 0 : raise_failure(&failure);
+    return fdl_work_wait(description->block->work, &failure) == 0 ? 0 : fdl_raise(&failure);
 }
 
 static int lend(const fdl_description *description)
@@ -105,7 +99,7 @@ static int lend(const fdl_description *description)
     fdl_failure failure;
     if (fdl_fact_of(description)->host)
         return await_for_host(description);
-    return fdl_work_lend(description->block->work, &failure) == 0 ? 0 : raise_failure(&failure);
+    return fdl_work_lend(description->block->work, &failure) == 0 ? 0 : fdl_raise(&failure);
 }
 
 /* ---- streams ---- */

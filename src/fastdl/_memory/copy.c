@@ -76,6 +76,11 @@ static void repeat(const char *element, int64_t columns, int64_t itemsize, char 
         memcpy(target + done, target, (size_t)(done < length - done ? done : length - done));
 }
 
+#define PLANE_CASE(bytes)                                                                          \
+    case bytes:                                                                                    \
+        plane_##bytes(source, rows, row, columns, column, target);                                 \
+        return;
+
 #define FEW 16 /* elements, for which a loop is as fast */
 
 static void copy_plane(const char *source, int64_t rows, int64_t row, int64_t columns,
@@ -95,21 +100,11 @@ static void copy_plane(const char *source, int64_t rows, int64_t row, int64_t co
         return;
     }
     switch (itemsize) {
-    case 1:
-        plane_1(source, rows, row, columns, column, target);
-        return;
-    case 2:
-        plane_2(source, rows, row, columns, column, target);
-        return;
-    case 4:
-        plane_4(source, rows, row, columns, column, target);
-        return;
-    case 8:
-        plane_8(source, rows, row, columns, column, target);
-        return;
-    case 16:
-        plane_16(source, rows, row, columns, column, target);
-        return;
+        PLANE_CASE(1)
+        PLANE_CASE(2)
+        PLANE_CASE(4)
+        PLANE_CASE(8)
+        PLANE_CASE(16)
     default:
         for (int64_t r = 0; r < rows; r++)
             for (int64_t c = 0; c < columns; c++, target += itemsize)
