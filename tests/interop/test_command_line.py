@@ -1,4 +1,6 @@
-"""python -m fastdl demo with each of the large libraries."""
+"""python -m fastdl with large libraries, each in a process of its own."""
+
+import json
 
 import pytest
 
@@ -26,3 +28,19 @@ def test_demo(name):
     assert shown.startswith(f"{name} ")
     assert shown.count("  ok ") >= 2
     assert "FAILED" not in shown
+
+
+@pytest.mark.parametrize(
+    ("array", "name", "outcome", "reason"),
+    [
+        ("torch:ones(3, 4).t()", "numpy", "zero-copy", ""),
+        ("torch:ones(6)", "mlx", "copy", "mlx.core.array always copies such data"),
+        ("jax.numpy:ones(6)", "torch", "copy", "read-only"),
+    ],
+)
+def test_inspect(array, name, outcome, reason):
+    require(array.partition(":")[0])
+    found = json.loads(run(name, "inspect", array, "--only", name, "--json", "--quiet"))
+    assert found["managed"]["by_library"]
+    assert found["consumers"][name]["outcome"] == outcome
+    assert reason in found["consumers"][name]["reason"]
