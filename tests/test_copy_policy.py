@@ -10,7 +10,13 @@ import fastdl
 from tests.support.ctypes_dlpack import opened
 from tests.support.frameworks import LendingTable, Plain, Protocol, Table, current_stream
 from tests.support.memory import bytes_of, values
-from tests.support.producers import Given, Lending, Producer
+from tests.support.producers import (
+    Given,
+    Lending,
+    LendingProducer,
+    Producer,
+    TabledProducer,
+)
 from tests.support.simulation import read, write
 
 
@@ -94,6 +100,38 @@ def test_what_dlpack_does_is_not_taken_from_the_table(here, kind, wish):
     tensor = fastdl.from_dlpack(kind(array, other), device=device, copy=(wish == "copy") or None)
     assert tensor.data_ptr == other.pointer
     assert array.given.handed == (kind is LendingBoth)  # lent, to tell where it is
+
+
+both = pytest.mark.parametrize("kind", [TabledProducer, LendingProducer])
+
+
+@both
+def test_a_move_from_the_host_is_ready_on_a_stream_of_the_target(here, kind):
+    array, stream = here.array(), here.sim.side()
+    x = kind(Given(), act=lambda self: array.given.capsule())
+    tensor = fastdl.from_dlpack(x, device=f"{here.device}:0", stream=stream)
+    assert tensor.data_ptr == array.pointer
+    assert [asked[0] for asked in x.asked] == [stream]
+
+
+@both
+def test_a_table_that_refuses_leaves_the_order_to_the_caller(here, kind):
+    """After the library has refused to copy to the host."""
+
+    def act(self):
+        if self.asked[-1][2] is not None:
+            raise BufferError("no copies here")
+        return array.given.capsule()
+
+    array = here.array()
+    x = kind(array.given, (array.type, array.ordinal), act, mode="fail and raise")
+    assert fastdl.from_dlpack(x, device="cpu", stream=-1).is_copied
+    assert [asked[0] for asked in x.asked if asked[2] is None] == [-1]
+
+
+def test_a_table_that_lends_nothing_does_not_say_where_its_data_is():
+    with pytest.raises(BufferError, match="without giving a reason"):
+        fastdl.from_dlpack(Lending(Given(), "nothing"), stream=94)
 
 
 @pytest.mark.parametrize("arguments", [{"copy": True}, {"device": "other"}], ids=str)

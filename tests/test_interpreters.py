@@ -12,6 +12,7 @@ import pytest
 import fastdl
 from tests.support.build import CPLUSPLUS, embedding_program, module_path
 from tests.support.headers import LIMITED
+from tests.support.isolate import run_isolated
 
 PROGRAM = embedding_program("embed")
 if PROGRAM is None:
@@ -236,3 +237,19 @@ def test_the_header_after_the_package_has_ended(flags):
     imports = "api = load(); api.import_runtime(); works(api)"
     again = REFUSED + "    refuses(api.import_runtime, 'after Py_Finalize')"
     run(("main", imports), ("end", "main"), ("main", again), flags=flags)
+
+
+def test_a_first_export_while_the_interpreter_ends():
+    said = run_isolated("""
+        import fastdl
+
+        class Last:
+            def __init__(self, tensor):
+                self.tensor = tensor
+
+            def __del__(self):
+                print(type(self.tensor.__dlpack__(max_version=(1, 0))).__name__)
+
+        keep = Last(fastdl.empty(3))
+    """)
+    assert said == "PyCapsule\n"

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import fastdl
+from fastdl._bridges import lookup
 from fastdl._cli.import_paths import keywords_of
+from fastdl._core import exchange
 from tests.support.named import NAMES, NotAsked, named
 from tests.support.producers import CUDA, Given, OldProducer, Producer, hostile, raises
 
@@ -281,3 +283,23 @@ def test_what_it_raises_passes(error):
     with pytest.raises(error, match="from the producer"):
         fastdl.from_dlpack(x)
     assert len(x.asked) == 1
+
+
+# ---- what a file on a library refuses -------------------------------------------------------
+
+
+@pytest.mark.parametrize("quick", [exchange.TYPE_EXPORT_DOES_NOT_SYNC, 0], ids=["quick", "in full"])
+def test_a_refusal_comes_before_the_export(monkeypatch, quick):
+    def refuse(x):
+        raise BufferError("this one is special")
+
+    facts = exchange.TYPE_REFUSES | quick
+    file = SimpleNamespace(TYPES={"imaginary:Producer": facts}, refuse=refuse)
+    monkeypatch.setitem(lookup.LIBRARIES, "imaginary", "imaginary")
+    monkeypatch.setitem(sys.modules, "fastdl._bridges.imaginary", file)
+    for dtype in ((2, 32, 1), (0, 32, 1)):
+        x = type("Producer", (Producer,), {"__module__": "imaginary"})(Given(dtype=dtype))
+        for arguments in ({}, {"copy": True}):
+            with pytest.raises(BufferError, match="special"):
+                fastdl.from_dlpack(x, **arguments)
+        assert x.asked == []

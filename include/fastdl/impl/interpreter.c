@@ -122,9 +122,15 @@ static int fastdl_is_home_(void)
  * other, where nothing is exchanged. */
 static const fastdl_names_ *fastdl_get_names_(void)
 {
-    if (FASTDL_UNLIKELY_(fastdl_atomic_load_(&fastdl_state_.home) == NULL) &&
-        !fastdl_interpreter_is_gone_() && fastdl_make_home_() < 0)
-        return NULL;
+    if (FASTDL_UNLIKELY_(fastdl_atomic_load_(&fastdl_state_.home) == NULL)) {
+        if (fastdl_interpreter_is_gone_()) {
+            PyErr_SetString(PyExc_ImportError,
+                            "expected a first exchange before the interpreter ends");
+            return NULL;
+        }
+        if (fastdl_make_home_() < 0)
+            return NULL;
+    }
     if (FASTDL_LIKELY_(fastdl_is_home_()))
         return (const fastdl_names_ *)fastdl_atomic_load_(&fastdl_state_.home);
     fastdl_atomic_store_(&fastdl_state_.hits, fastdl_no_types_);

@@ -89,12 +89,13 @@ static int fastdl_read_target_(PyObject *dl_device, DLDevice *target)
 {
     int64_t numbers[2] = {0, 0};
     PyObject *pair = dl_device, *method = NULL;
-    int failed;
+    int failed, has_answered;
     Py_INCREF(pair);
     if (!PyTuple_Check(dl_device) && !PyList_Check(dl_device) &&
         fastdl_has_names_(Py_TYPE(dl_device)) == 0) /* a tensor is no device */
         method = fastdl_type_lookup_(Py_TYPE(dl_device), "__dlpack_device__");
-    if (method != NULL) {
+    has_answered = method != NULL;
+    if (has_answered) {
         Py_DECREF(method);
         Py_DECREF(pair);
         pair = PyObject_CallMethod(dl_device, "__dlpack_device__", NULL);
@@ -105,11 +106,11 @@ static int fastdl_read_target_(PyObject *dl_device, DLDevice *target)
     Py_XDECREF(pair);
     if (failed)
         return -1;
-    if (numbers[0] == kDLCPU && method != NULL)
+    if (numbers[0] == kDLCPU && has_answered)
         numbers[1] = 0; /* whatever number its library uses */
     if (numbers[0] == kDLCPU && numbers[1] != 0) {
         PyErr_Format(PyExc_BufferError,
-                     "cannot export to dl_device %R: expected the one CPU, 'cpu' or (1, 0)",
+                     "cannot export to dl_device %R: expected the one CPU, (1, 0)",
                      dl_device);
         return -1;
     }

@@ -33,6 +33,7 @@ cdef class Bridge:
     cdef readonly object make, read, read_copy, move, empty, copies, quick, built
     cdef readonly str since
     cdef readonly dict before
+    cdef dict facts  # those of BY_VERSION for the newest version
     cdef readonly str outdated  # the loaded version, if it is older than `since`
     cdef object importer  # importer(tensor) is make(tensor, like), if there is one function for it
     cdef readonly frozenset reads

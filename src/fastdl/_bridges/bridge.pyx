@@ -73,6 +73,7 @@ cdef class Bridge:
         self.copies, self.devices = copies, devices
         self.host, self.device = devices != DEVICE, devices != HOST
         self.quick, self.since, self.before, self.built = quick, since, before or {}, built
+        self.facts = {name: getattr(self, name) for name in BY_VERSION}
         for dtype in map(DType, self.dtypes or ()):
             if (dtype.code <= kDLFloat4_e2m1fn and dtype.lanes == 1
                     and dtype.bits & (dtype.bits - 1) == 0):
@@ -102,7 +103,7 @@ cdef class Bridge:
     def of(self, version, built=None):
         """The bridge with the facts about a version of the library ("": the newest), and about how
         it was built: what `built()` returned."""
-        facts = {name: getattr(self, name) for name in BY_VERSION}
+        facts = self.facts.copy()
         for limit in sorted(self.before, key=release, reverse=True):
             if () < release(version) < release(limit):
                 facts.update(self.before[limit])

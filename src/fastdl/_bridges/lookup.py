@@ -11,7 +11,8 @@ host, as MODULE:EXPRESSION (see _cli/expression.py). What else it may have:
 - TYPES: what is peculiar about the library as a producer. "package:qualified name" of a class,
   which applies to subclasses too -> TYPE_* of _core/exchange.pyx.
 - refuse(x): raises BufferError for an object of a type with TYPE_REFUSES that its library would
-  export wrongly, or end the process.
+  export wrongly, or end the process. With TYPE_BUFFER, only for integers that stand for something
+  else.
 - table(): the exchange table, if fastdl makes one because the library publishes none.
 - DTYPE_OF, DEVICE_OF: the name of a class of dtypes or devices -> what reads one, for
   dtype_name and device_name of _core/foreign.py.
@@ -131,7 +132,7 @@ def is_row(row: str, cls: type) -> bool:
 def bridge_of_class(cls: type):
     """The bridge of a class or of its nearest base that has one; None if none has."""
     for base in mro(cls):
-        for bridge in bridges_of(package_of(module_of(base))):
+        for bridge in bridges_of(package_of(own_names(base)[0])):
             if any(is_row(row, base) for row in bridge.classes):
                 return bridge
     return None

@@ -4,7 +4,7 @@ types that NumPy lacks as others of the same size."""
 from fastdl._bridges.bridge import COMPACT, COPIED, Bridge
 from fastdl._core import exchange
 
-TYPES = {
+ELEMENTS = {
     "boolean": "bool",
     **{f"{letter}{bits}": f"{kind}{bits}" for letter, kind in (("i", "int"), ("u", "uint"))
        for bits in (8, 16, 32, 64)},
@@ -26,7 +26,7 @@ def make(tensor, like):
 
 def read(x):
     name = x.element_type.get_type_name()
-    if name in TYPES:
+    if name in ELEMENTS:
         return exchange.from_dlpack(x.data)
     if name in SHOWN_AS_OTHERS:
         return exchange.from_dlpack(x.data).view(SHOWN_AS_OTHERS[name])
@@ -48,6 +48,6 @@ BRIDGES = (
         read=read,
         strides=COMPACT,
         readonly=COPIED,
-        dtypes=TYPES.values(),
+        dtypes=ELEMENTS.values(),
     ),
 )

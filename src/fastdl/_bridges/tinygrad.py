@@ -4,7 +4,7 @@ from fastdl._bridges.bridge import Bridge
 from fastdl._core import tensor as core
 from fastdl._protocol.placement import mark_unless_shared
 
-TYPES = {  # by their formats
+ELEMENTS = {  # by their formats
     "?": "bool",
     "b": "int8",
     "h": "int16",
@@ -34,7 +34,7 @@ def make(tensor, like):
 
 
 def read(x):
-    dtype = TYPES.get(x.dtype.fmt) or WITHOUT_MEMORYVIEW.get(x.dtype.name)
+    dtype = ELEMENTS.get(x.dtype.fmt) or WITHOUT_MEMORYVIEW.get(x.dtype.name)
     if dtype is None:
         raise BufferError(
             f"expected a tinygrad.Tensor of numbers or bools, got elements of type {x.dtype.name}: "
@@ -49,7 +49,7 @@ def read(x):
 def _read(x, dtype):
     from tinygrad import dtypes
 
-    if x.dtype.fmt in TYPES:
+    if x.dtype.fmt in ELEMENTS:
         tensor = core.from_buffer(x.data())
     else:
         bits = x.bitcast(dtypes.uint8 if x.dtype.itemsize == 1 else dtypes.uint16)
@@ -69,6 +69,6 @@ BRIDGES = (
         make=make,
         read=read,
         copies=True,
-        dtypes=(*TYPES.values(), "float16"),
+        dtypes=(*ELEMENTS.values(), "float16"),
     ),
 )

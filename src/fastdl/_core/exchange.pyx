@@ -24,7 +24,8 @@ from fastdl._core.native cimport (
     FASTDL_TYPE_ASK_BITS, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
     FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_READ_ONLY,
     FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire, fdl_copy_compact, fdl_keep_also,
-    fdl_means_host, fdl_order, fdl_refusal, fdl_refuse_object, fdl_special, FDL_TAG_OFFSET,
+    fdl_make_home, fdl_means_host, fdl_order, fdl_refusal, fdl_refuse_object, fdl_special,
+    FDL_TAG_OFFSET,
     fdl_tensor_borrow, fdl_try_fast_path, FDL_TYPE_BUFFER, FDL_TYPE_EXPORT_DOES_NOT_SYNC,
     fdl_type_find, FDL_TYPE_IMMUTABLE, FDL_TYPE_REFUSES, FDL_TYPE_STREAM_NONE_SYNCS,
     FDL_TYPE_TRUSTED, fdl_types, fdl_where,
@@ -49,6 +50,7 @@ ctypedef int (*emptier)(const DLTensor *, PyTypeObject *, DLManagedTensorVersion
 def install(module):
     """Called once, on import."""
     global policy
+    fdl_make_home()
     policy = module
     for_c.wrap = <int (*)(DLManagedTensorVersioned *, PyTypeObject *, PyObject **) noexcept>(
         PyCapsule_GetPointer(policy.convert.WRAPPER, "fastdl_wrapper"))
@@ -178,7 +180,8 @@ def refused_by(cls):
 
 def producer(x):
     """The `__dlpack__` of an object, to be called; None if it has none. BufferError if it must not
-    be called. All calls go through here, except those of acquire_host_data."""
+    be called. All calls go through here, except those of acquire_host_data and
+    of fdl_try_fast_path, which ask as well."""
     method = special(x, "__dlpack__")
     if method is not None:
         facts = record_of(type(x)).facts
@@ -287,7 +290,7 @@ def acquire(x, *, int order=1):
 
 def where(x):
     """(type, id) of the device of `x`, whose type has an exchange table, before anything is taken;
-    None if its table does not tell."""
+    None if neither its table nor `__dlpack_device__` tells."""
     cdef DLDevice device
     if fdl_where(<PyObject *>x, record_of(type(x)), &device) == 0:
         return None

@@ -98,8 +98,8 @@ def device_name(x: object) -> "tuple[str | int, int] | None":
     return None if read is None else read(x)
 
 
-#: Table, module and name of a class of a library -> what reads its objects, or None.
-_readers: "dict[tuple[str, str, str], Callable[[Any], Any] | None]" = {}
+#: Table, module and name of a class of a library -> what reads its objects.
+_readers: "dict[tuple[str, str, str], Callable[[Any], Any]]" = {}
 
 
 def _reader(table: str, x: object) -> "Callable[[Any], Any] | None":
@@ -111,4 +111,5 @@ def _reader(table: str, x: object) -> "Callable[[Any], Any] | None":
     file = file_on(package_of(key[1]))
     if file is None:
         return None
-    return _readers.setdefault(key, getattr(file, table, {}).get(key[2]))
+    read = getattr(file, table, {}).get(key[2])
+    return None if read is None else _readers.setdefault(key, read)

@@ -329,7 +329,7 @@ uint32_t fdl_refusal(PyObject *function)
         if (fdl_pointer_get(&refusals[i]) == function)
             return i << FDL_REFUSAL_SHIFT;
     }
-    PyErr_SetString(PyExc_SystemError, "too many libraries refuse objects");
+    PyErr_SetString(PyExc_RuntimeError, "expected at most 15 files on libraries that refuse objects");
     return 0;
 }
 
@@ -345,15 +345,17 @@ int fdl_refuse_object(PyObject *object, uint32_t facts)
 
 PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts)
 {
-    PyObject *tensor = facts & FDL_TYPE_BUFFER ? fdl_try_buffer(object, flags_of(facts))
-                       : facts & FDL_TYPE_EXPORT_DOES_NOT_SYNC ? try_without_device(object, facts)
-                                                               : NULL;
-    if (tensor == NULL)
-        return NULL;
-    fdl_note_immutable(tensor, facts);
-    /* Integers may stand for something else. */
-    if (facts & FDL_TYPE_REFUSES && is_of_integers(tensor) && fdl_refuse_object(object, facts) < 0)
-        Py_CLEAR(tensor);
+    PyObject *tensor = NULL;
+    if (facts & FDL_TYPE_BUFFER) {
+        tensor = fdl_try_buffer(object, flags_of(facts));
+        /* Integers may stand for something else. */
+        if (tensor != NULL && is_of_integers(tensor) && fdl_refuse_object(object, facts) < 0)
+            Py_CLEAR(tensor);
+    } else if (facts & FDL_TYPE_EXPORT_DOES_NOT_SYNC && fdl_refuse_object(object, facts) == 0) {
+        tensor = try_without_device(object, facts);
+    }
+    if (tensor != NULL)
+        fdl_note_immutable(tensor, facts);
     return tensor;
 }
 
@@ -370,12 +372,16 @@ int fdl_where(PyObject *object, const fastdl_record *record, DLDevice *device)
     if (record->borrow == fdl_tensor_borrow) {
         *device = fdl_description_in(object)->managed.dl_tensor.device;
     } else if (record->facts & FASTDL_TYPE_NATIVE) {
-        if (record->lend == NULL)
-            return 0;
-        if (record->lend(object, &lent) != 0)
-            return fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
-        if (!fastdl_has_succeeded_())
+        lent.ndim = -1; /* still, if nothing is lent */
+        if (record->lend != NULL && record->lend(object, &lent) != 0) {
+            if (!fastdl_clear_if_(PyExc_Exception))
+                return -1;
+            lent.ndim = -1;
+        } else if (!fastdl_has_succeeded_()) {
             return -1;
+        }
+        if (lent.ndim == -1)
+            return fdl_announced_device(object, device);
         *device = lent.device;
     }
     return 1;
@@ -401,6 +407,7 @@ static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObj
                                       !has_order(device))))
         return NULL;
     tensor = fdl_acquire(object, record, stream == -1 ? FDL_CALLER_ORDERS : FDL_ORDER_LATER);
+    /* Without work it is not on the device that its table named, and is planned anew. */
     if (tensor == Py_None ||
         (tensor != NULL && stream != -1 &&
          (fdl_description_in(tensor)->block->work == NULL || fdl_ready_for(tensor, stream) < 0)))

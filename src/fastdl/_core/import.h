@@ -54,8 +54,8 @@ int fdl_never_changes(PyObject *exporter);
  * `__dlpack__` should be tried. NULL with an exception on failure. */
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 
-/* The device of such an object, before anything is taken. 1: it is known; 0: its table does not
- * tell; -1 with an exception. */
+/* The device of such an object, before anything is taken: by its table if that lends, or else by
+ * `__dlpack_device__`. 1; 0 if neither tells; -1 with an exception. */
 int fdl_where(PyObject *object, const fastdl_record *record, DLDevice *device);
 
 /* A new Tensor on host data of an object whose type has only `__dlpack__`, by the fast path in the
@@ -64,11 +64,11 @@ int fdl_where(PyObject *object, const fastdl_record *record, DLDevice *device);
 PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts);
 
 /* The facts of a type whose objects that function may refuse, which lives for ever. 0 with
- * SystemError if there are too many. */
+ * RuntimeError if there are too many. */
 uint32_t fdl_refusal(PyObject *function);
 
 /* Lets the function of these facts, if any, refuse an object: 0, or -1 with an exception. Precedes
- * each call of `__dlpack__`. */
+ * each call of `__dlpack__`; after a buffer was read, integers alone are asked about. */
 int fdl_refuse_object(PyObject *object, uint32_t facts);
 
 /* fastdl.from_dlpack: a builtin function that handles the plain call on a known type with a table,

@@ -19,6 +19,22 @@ PyObject *fdl_special(PyObject *obj, PyObject *name)
     return bound;
 }
 
+int fdl_make_home(void)
+{
+    return fastdl_get_names_() == NULL ? -1 : 0;
+}
+
+int fdl_announced_device(PyObject *obj, DLDevice *device)
+{
+    const fastdl_names_ *names = fastdl_get_names_();
+    int32_t numbers[2];
+    if (names == NULL || fastdl_request_device_(obj, names, numbers) < 0)
+        return fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
+    device->device_type = (DLDeviceType)numbers[0];
+    device->device_id = numbers[1];
+    return 1;
+}
+
 PyObject *fdl_request_versioned(PyObject *obj)
 {
     const fastdl_names_ *names = fastdl_get_names_();

@@ -31,8 +31,7 @@ PyObject *fastdl_of_type_(PyTypeObject *type, const char *name);
 enum {
     FDL_TYPE_TRUSTED = 1 << 16,   /* its own table describes real tensors */
     FDL_TYPE_IMMUTABLE = 1 << 17, /* read-only, and the memory never changes */
-    FDL_TYPE_BUFFER = 1
-        << 18, /* its buffer keeps host data alive, and is faster; not subclasses' */
+    FDL_TYPE_BUFFER = 1 << 18,    /* its buffer keeps host data alive; not subclasses' */
     FDL_TYPE_EXPORT_DOES_NOT_SYNC = 1 << 19, /* exporting never waits */
     FDL_TYPE_STREAM_NONE_SYNCS = 1 << 20, /* passes stream=-1 to its driver; synchronises on None */
     FDL_TYPE_REFUSES = 1 << 21 /* the file has a function that refuses some before they export */
@@ -57,10 +56,17 @@ static inline const fastdl_record *fdl_type_find(const PyTypeObject *type)
     return fastdl_find_record(&fdl_types, type, tag);
 }
 
+/* Makes the calling interpreter the only one in which the package works, before a first exchange in
+ * one that ends: 0, or -1 with ImportError. */
+int fdl_make_home(void);
+
 /* The exchange. */
 /* The special method of an object with an interned name, bound: a new reference; NULL without an
  * exception if there is none. */
 PyObject *fdl_special(PyObject *obj, PyObject *name);
+/* The result of `__dlpack_device__`: 1; 0 if it is not there or raises an Exception; -1 with any
+ * other exception. */
+int fdl_announced_device(PyObject *obj, DLDevice *device);
 /* Calls `__dlpack__` for a versioned capsule, without `__dlpack_device__`: a new reference; NULL
  * with an exception. */
 PyObject *fdl_request_versioned(PyObject *obj);

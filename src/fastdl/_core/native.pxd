@@ -144,6 +144,7 @@ cdef extern from "_core/interface.h":
         PyObject *object, const DLTensor *tensor, uint32_t facts) noexcept
     const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept
     int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record) except -1
+    int fdl_make_home() except -1
     PyObject *fdl_special(PyObject *obj, object name) except? NULL
     int fastdl_check_memory_(PyObject *obj, uint32_t facts) except -1
     int fastdl_request_capsule_(

@@ -88,20 +88,22 @@ def plan(x, target, copy, stream):
 def plan_table(x, target, copy, stream):
     """The same for a type with an exchange table. `__dlpack__` is preferable where its library may
     copy better than fastdl, and where no driver is there to order what the table gives."""
+    if stream == -1 and target is None and not copy:
+        return Plan(TABLE, None, copy, -1, stream)
     source = device_in_table(x)
     if source is not None and not (source.is_host and satisfies(source, target)):
         has_driver = driver.has_driver(source.type)
-        copies = copy or not satisfies(source, target)
-        orders = has_driver or consumer_stream(stream, source) in (None, -1)
+        copies = copy or not satisfies(source, target)  # then the stream may be of the target
+        orders = copies or has_driver or consumer_stream(stream, source) in (None, -1)
         if has_dlpack_method(x) and (copies or not orders):
             over_protocol = plan_protocol(x, target, copy, stream, source)
             if over_protocol.path != REFUSED or not has_driver:
                 return over_protocol
     if stream is None:
-        return PLAIN[copy] if target is None else Plan(TABLE, target, copy, 1)
-    if target is not None:
-        consumer_stream(stream, target)  # ValueError: not its own
-    return Plan(TABLE, target, copy, -1 if stream == -1 else 0, stream)
+        return PLAIN[copy] if target is None else Plan(TABLE, target, copy, 1, source=source)
+    if target is not None or source is not None:
+        consumer_stream(stream, target or source)  # ValueError: not its own
+    return Plan(TABLE, target, copy, -1 if stream == -1 else 0, stream, source=source)
 
 
 HOST = CPU.__dlpack_device__()
@@ -110,12 +112,7 @@ HOST = CPU.__dlpack_device__()
 def device_in_table(x):
     """The device of `x`, whose type has an exchange table; None: only the result of that tells."""
     found = exchange.where(x)
-    if found is not None:
-        return CPU if found == HOST else normalised(*found)
-    try:
-        return announced_device(x)
-    except Exception:
-        return None
+    return None if found is None else CPU if found == HOST else normalised(*found)
 
 
 def may_share(source, where) -> bool:
@@ -162,7 +159,7 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
         if facts & exchange.TYPE_PROTOCOL:
             otherwise = plan_protocol(x, None, None, theirs, source)
         else:
-            otherwise = Plan(TABLE, order=theirs or 1)
+            otherwise = Plan(TABLE, order=theirs or 1, stream=theirs, source=source)
     # Otherwise it would pass -1 to the driver.
     waits = ready_on == -1 and facts & exchange.TYPE_STREAM_NONE_SYNCS
     if ready_on is not None and not waits and not (stream is None and source.is_host):
@@ -204,7 +201,7 @@ def acquire_from_table(x, plan):
     """The tensor from the exchange table of `x`, ready on the stream of `plan`."""
     tensor = exchange.acquire(x, order=plan.order)
     if tensor is None:  # it refused
-        return acquire(x, plan_protocol(x, plan.target, plan.copy, plan.stream))
+        return acquire(x, plan_protocol(x, plan.target, plan.copy, plan.stream, plan.source))
     if plan.order == 0:
         is_there = satisfies(tensor.device, plan.target)  # else the stream is of the target device
         ready_on = consumer_stream(plan.stream if is_there else None, tensor.device)
