@@ -1559,8 +1559,8 @@ typedef struct {
 /* The state of an extension module. It belongs to one interpreter, its home: the first to ask for
  * more than a cache hit, for the rest of the process. Hits do not check the calling interpreter.
  * Everything else does, and refuses any other; a refusal disables hits until the next
- * fastdl_import(), so that each call checks. (What can hit elsewhere before is a static type, or one with the
- * address and the tag of a dead type of the home.) */
+ * fastdl_import(), so that each call checks. (What can hit elsewhere before is a static type, or
+ * one with the address and the tag of a dead type of the home.) */
 typedef struct {
     const void *hits; /* the cache's first way, or slots that are always empty: fastdl_slot[] */
     const void *home; /* its fastdl_names_, or NULL: none yet */

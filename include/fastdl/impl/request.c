@@ -110,8 +110,7 @@ static int fastdl_read_target_(PyObject *dl_device, DLDevice *target)
         numbers[1] = 0; /* whatever number its library uses */
     if (numbers[0] == kDLCPU && numbers[1] != 0) {
         PyErr_Format(PyExc_BufferError,
-                     "cannot export to dl_device %R: expected the one CPU, (1, 0)",
-                     dl_device);
+                     "cannot export to dl_device %R: expected the one CPU, (1, 0)", dl_device);
         return -1;
     }
     if (numbers[0] <= 0 || numbers[0] > INT32_MAX || numbers[1] < INT32_MIN ||

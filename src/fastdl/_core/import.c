@@ -329,7 +329,8 @@ uint32_t fdl_refusal(PyObject *function)
         if (fdl_pointer_get(&refusals[i]) == function)
             return i << FDL_REFUSAL_SHIFT;
     }
-    PyErr_SetString(PyExc_RuntimeError, "expected at most 15 files on libraries that refuse objects");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "expected at most 15 files on libraries that refuse objects");
     return 0;
 }
 

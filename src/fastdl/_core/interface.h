@@ -29,9 +29,9 @@ PyObject *fastdl_of_type_(PyTypeObject *type, const char *name);
 /* More facts about the instances of a type, which the file on its library states: see
  * _bridges/lookup.py. */
 enum {
-    FDL_TYPE_TRUSTED = 1 << 16,   /* its own table describes real tensors */
-    FDL_TYPE_IMMUTABLE = 1 << 17, /* read-only, and the memory never changes */
-    FDL_TYPE_BUFFER = 1 << 18,    /* its buffer keeps host data alive; not subclasses' */
+    FDL_TYPE_TRUSTED = 1 << 16,              /* its own table describes real tensors */
+    FDL_TYPE_IMMUTABLE = 1 << 17,            /* read-only, and the memory never changes */
+    FDL_TYPE_BUFFER = 1 << 18,               /* its buffer keeps host data alive; not subclasses' */
     FDL_TYPE_EXPORT_DOES_NOT_SYNC = 1 << 19, /* exporting never waits */
     FDL_TYPE_STREAM_NONE_SYNCS = 1 << 20, /* passes stream=-1 to its driver; synchronises on None */
     FDL_TYPE_REFUSES = 1 << 21 /* the file has a function that refuses some before they export */
