@@ -35,13 +35,7 @@ SANITIZE = {"FASTDL_SANITIZE": "address,undefined"}
 # the tests themselves: they do not depend on the environment, so only the stages `readme` and
 # `peers` run them.
 RUN_ONCE = (
-    *(
-        "examples",
-        "gpu",
-        "processes",
-        "interop/test_command_line.py",
-        "interop/test_doctor_and_inspect.py",
-    ),
+    *("examples", "gpu", "processes", "interop/test_command_line.py"),
     *("interop/test_benchmarks.py", "interop/test_matrix.py", "interop/test_notebook.py"),
     *("test_abi.py", "test_claims.py", "test_clang.py", "test_conformance.py"),
     *("test_docs.py", "test_doctor.py", "test_inclusion.py"),

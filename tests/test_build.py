@@ -116,11 +116,6 @@ def test_cmake_package_may_be_moved(tmp_path):
     assert found == {"7.5": "1 7.8.9", "6.0": "0 7.8.9", "include": str(moved / "include")}
 
 
-def test_cmake_package_may_be_asked_for_twice(tmp_path):
-    found = find_package(tmp_path, VERSION, VERSION, where=_build.get_cmake_dir())
-    assert found[VERSION].startswith("1")
-
-
 # ---- fastdl.c as a source of its own --------------------------------------------------------
 
 

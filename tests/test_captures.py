@@ -14,6 +14,7 @@ from fastdl._devices import driver
 from tests.support.frameworks import (
     TYPES,
     Array,
+    Plain,
     Protocol,
     Table,
     consume,
@@ -242,6 +243,20 @@ def test_a_capture_on_another_thread_survives_everything(cuda):
 
     while_another_thread_captures(cuda, work)
     assert cuda.calls("cuEventQuery") and cuda.calls("cuStreamSynchronize")
+
+
+def test_pinned_memory_is_waited_for_while_another_thread_captures(cuda):
+    array = Array(cuda, memory="pinned")
+    side = cuda.side()
+    tensor = fastdl.from_dlpack(Plain(array))
+    array.write(side)
+    tensor.record(side)
+
+    def work():
+        export(tensor, None)
+        cuda.host_read(array.pointer, 4)
+
+    while_another_thread_captures(cuda, work)
 
 
 # ---- what HIP cannot do during a capture ----------------------------------------------------

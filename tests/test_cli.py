@@ -89,14 +89,6 @@ def test_no_command_tells_what_there_is():
         assert name in done.stdout
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_has_help(name, capsys):
-    with pytest.raises(SystemExit, match="0"):
-        main([name, "--help"])
-    shown = capsys.readouterr().out
-    assert f"usage: python -m fastdl {name} " in shown and "OWNER" not in shown
-
-
 @pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1"])
 def test_a_limit_is_a_time(limit, capsys):
     with pytest.raises(SystemExit, match="2"):

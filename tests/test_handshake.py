@@ -17,6 +17,7 @@ from tests.support.frameworks import (
     MANAGED,
     Array,
     IntLike,
+    LendingTable,
     Protocol,
     Table,
     consume,
@@ -113,6 +114,17 @@ def test_a_table_that_tells_its_stream_and_raises_has_succeeded(sim):
 
 
 # ---- the work stream ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Protocol, Table, LendingTable])
+def test_imports_are_ready_on_the_stream_that_is_named(sim, kind):
+    array = Array(sim, stream=sim.side())
+    array.write()
+    named = sim.side()
+    with current_stream(array.stream):
+        tensor = fastdl.from_dlpack(kind(array), stream=named)
+    array.read(named)
+    del tensor
 
 
 def test_managed_memory_that_was_ordered_on_another_device_than_it_names():

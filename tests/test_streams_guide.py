@@ -268,6 +268,7 @@ def test_captures(gpu, device):
         if device == "cuda":
             assert refuses(lambda: busy.__dlpack__())
         assert refuses(lambda: idle.record(stream))
+        assert refuses(lambda: idle.release(stream))
         assert refuses(lambda: inside.__dlpack__(dl_device=(CPU, 0)))
         assert refuses(lambda: inside.to("cpu", stream=stream))
     for capturing in (second, stream):

@@ -67,16 +67,13 @@ def test_types(contents):
     }
     assert modules
     assert modules <= stubs
-    source = ROOT / "src"
-    assert {path for path in contents.files if path.endswith(".pyi")} == {
-        path.relative_to(source).as_posix() for path in source.rglob("*.pyi")
-    }
 
 
-def test_python_modules(contents):
+@pytest.mark.parametrize("suffix", [".py", ".pyi"])
+def test_python_modules(contents, suffix):
     source = ROOT / "src"
-    assert {path for path in contents.files if path.endswith(".py")} == {
-        path.relative_to(source).as_posix() for path in source.rglob("*.py")
+    assert {path for path in contents.files if path.endswith(suffix)} == {
+        path.relative_to(source).as_posix() for path in source.rglob(f"*{suffix}")
     }
 
 

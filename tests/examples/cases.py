@@ -185,21 +185,6 @@ def test_bad_input(axpy, what):
             axpy.scaled(1.0, x)
 
 
-def test_immutable_arrays_are_not_written(axpy):
-    require("jax")
-    y = BY_NAME["jax"].make([1.0, 2.0], "float32")
-    with pytest.raises(BufferError, match="writable"):
-        axpy.axpy(1.0, np.ones(2, np.float32), y)
-    assert BY_NAME["jax"].values(y) == [1.0, 2.0]
-
-
-def test_the_number_is_checked(axpy):
-    with pytest.raises(TypeError):
-        axpy.axpy("1", np.zeros(3), np.zeros(3))
-    with pytest.raises(TypeError):
-        axpy.axpy(1.0, np.zeros(3))
-
-
 def test_nothing_is_kept(axpy):
     """Neither arguments nor results, over many calls."""
     x, y = np.ones(1000), np.ones(1000)

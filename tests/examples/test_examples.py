@@ -202,21 +202,6 @@ def test_a_converted_argument_and_two_results(file):
     )
 
 
-@pytest.mark.library("torch", "jax")
-@pytest.mark.parametrize("folder", [("cython", "setup.py")], ids=["cython"], indirect=True)
-def test_documentation_of_the_cython_example(folder):
-    run_isolated(
-        f"""
-        import sys; sys.path.insert(0, {str(folder)!r})
-        import axpy, doctest, jax.numpy, torch
-        names = dict(vars(axpy), torch=torch, jax=jax)
-        test = doctest.DocTestParser().get_doctest(axpy.__doc__, names, "axpy", None, None)
-        results = doctest.DocTestRunner().run(test)
-        assert (results.failed, results.attempted) == (0, 3), results
-        """
-    )
-
-
 @pytest.mark.library("torch")
 def test_torch_compile_example(tmp_path):
     """Builds the C example beside it, and compiles with inductor: what it does is tested in
@@ -229,19 +214,23 @@ def test_torch_compile_example(tmp_path):
     assert run(documented_command(file, "Run"), place) == "tensor([3., 4., 5.])\n"
 
 
-@pytest.mark.library("torch")
-@pytest.mark.parametrize("folder", [("c", "setup.py")], ids=["c"], indirect=True)
-def test_session_of_the_c_guide(folder):
+@pytest.mark.library("torch", "jax")
+@pytest.mark.parametrize(("example", "count"), [("cython", 3), ("c", 5)])
+def test_sessions(example, count):
+    """That of the Cython example's own documentation, and that of the C guide."""
     guide = Path(__file__).parents[2] / "docs" / "c-guide.md"
     run_isolated(
         f"""
-        import sys; sys.path.insert(0, {str(folder)!r})
-        import doctest, pathlib, re
-        guide = pathlib.Path({str(guide)!r}).read_text()
-        (session,) = re.findall(r"```python\\n(>>> .*?)```", guide, re.DOTALL)
-        test = doctest.DocTestParser().get_doctest(session, {{}}, "guide", None, None)
+        import sys; sys.path.insert(0, {str(built(example, "setup.py"))!r})
+        import axpy, doctest, jax.numpy, pathlib, re, torch
+        session, names = axpy.__doc__, dict(vars(axpy), torch=torch, jax=jax)
+        if {example!r} == "c":
+            guide = pathlib.Path({str(guide)!r}).read_text()
+            (session,) = re.findall(r"```python\\n(>>> .*?)```", guide, re.DOTALL)
+            names = {{}}
+        test = doctest.DocTestParser().get_doctest(session, names, "axpy", None, None)
         results = doctest.DocTestRunner().run(test)
-        assert (results.failed, results.attempted) == (0, 5), results
+        assert (results.failed, results.attempted) == (0, {count}), results
         """
     )
 

@@ -111,10 +111,13 @@ class Scenarios:
         with refused if kind == "per-thread" and gpu.kind == "hip" else nullcontext():
             exchanged(gpu, library, source, used, True, imported_for=source, passed=passed)
 
-    def test_export_unordered(self, gpu, library):
-        """The control: with stream=-1 nobody waits."""
+    @both("imported", "at-import", "at-export")
+    def test_unordered(self, gpu, library, imported):
+        """The control: with stream=-1 nobody waits, be it at the export, or at the import and then
+        for what was made of it."""
         source, used = gpu.stream(), gpu.stream()
-        exchanged(gpu, library, source, used, False, imported_for=source, passed=-1)
+        imported_for, passed = (-1, used) if imported else (source, -1)
+        exchanged(gpu, library, source, used, False, imported_for=imported_for, passed=passed)
 
     def test_import_waits(self, gpu, library):
         """The stream of an import waits, be it named or the work stream of the thread."""
@@ -130,11 +133,6 @@ class Scenarios:
                 gpu.waits(look, latch)
             gpu.saw(look, NEW)
             del tensor
-
-    def test_import_unordered(self, gpu, library):
-        """The control: an import with stream=-1, and what was made of it, wait for nothing."""
-        source, used = gpu.stream(), gpu.stream()
-        exchanged(gpu, library, source, used, False, imported_for=-1, passed=used)
 
     @both("ordered", "ordered", "unordered")
     def test_matrix(self, gpu, producer, consumer, ordered):
@@ -329,31 +327,24 @@ class Scenarios:
 
     # ---- the end of tensors -----------------------------------------------------------------
 
-    def test_dropped_on_a_thread(self, gpu, library):
-        """The last reference goes on a thread that has no current device: the library gets its
-        memory back, and not before."""
+    @both("foreign", "foreign", "of-python")
+    def test_dropped_on_a_thread(self, gpu, library, foreign):
+        """The last reference goes on a thread that has no current device, and may not be Python's:
+        a consumer in C++ has threads of its own. The library gets its memory back, and not
+        before."""
         before, source = library.in_use(), gpu.stream()
         box = list(arrived(gpu, library, source))
-        del box[0]  # the array itself
+        given = Taken(box[1]).give() if foreign else None
+        del box[: 2 if foreign else 1]  # of the array itself, and the tensor
         gc.collect()
         assert library.in_use() > before
-        thread = threading.Thread(target=box.clear)
-        thread.start()
-        thread.join()
-        gc.collect()
-        assert library.in_use() == before
-        gpu.raced(False)
-
-    def test_dropped_on_a_foreign_thread(self, gpu, library):
-        """The last reference goes on a thread that is not Python's and has no current device: a
-        consumer in C++ has threads of its own."""
-        before, source = library.in_use(), gpu.stream()
-        array, tensor = arrived(gpu, library, source)
-        deleter, argument = Taken(tensor).give()
-        del array, tensor
-        gc.collect()
-        assert library.in_use() > before
-        on_a_foreign_thread(deleter, argument)
+        if foreign:
+            on_a_foreign_thread(*given)
+        else:
+            thread = threading.Thread(target=box.clear)
+            thread.start()
+            thread.join()
+            gc.collect()
         assert library.in_use() == before
         gpu.raced(False)
 

@@ -5,7 +5,6 @@ import pickle
 import cloudpickle
 import joblib
 import numpy as np
-import pytest
 
 import fastdl
 from tests.processes.work import total
@@ -19,19 +18,6 @@ def test_they_take_the_data(tmp_path):
     assert loaded.tolist() == [0, 1, 2]
     with joblib.parallel_config("loky", n_jobs=2):
         assert joblib.Parallel()([joblib.delayed(total)(tensor)]) == [3]
-
-
-def is_mapped(array):
-    """In a worker: whether joblib gave it a file that it maps."""
-    return isinstance(array, np.memmap)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_joblib_maps_what_is_passed_as_an_ndarray():
-    tensor = fastdl.from_dlpack(np.zeros(1 << 18))  # joblib maps from 1 MB on
-    with joblib.parallel_config("loky", n_jobs=2):
-        assert joblib.Parallel()([joblib.delayed(is_mapped)(tensor.numpy())]) == [True]
-        assert joblib.Parallel()([joblib.delayed(is_mapped)(tensor)]) == [False]
 
 
 def file_of(tensor):

@@ -23,14 +23,3 @@ def test_a_round_through_all_libraries(start):
         assert passed.data_ptr == tensor.data_ptr
         assert passed.tolist() == values
         tensor = passed
-
-
-@pytest.mark.parametrize("consumer", ["numpy", "torch", "pyarrow.Tensor", "drjit"])
-def test_the_byte_offset_of_a_slice_is_folded_into_the_pointer(consumer):
-    """MLX exports slices with a byte offset, which some consumers ignore."""
-    require("mlx")
-    require(BY_NAME[consumer].module)
-    base = BY_NAME["mlx"].make([0.0, 1.0, 2.0, 3.0, 4.0], "float32")
-    tensor = fastdl.from_dlpack(base[2:])
-    assert tensor.data_ptr == fastdl.from_dlpack(base).data_ptr + 8
-    assert BY_NAME[consumer].values(BY_NAME[consumer].take(tensor)) == [2.0, 3.0, 4.0]
