@@ -44,7 +44,7 @@ static int fastdl_count_bytes_(const fastdl_view *plan, int64_t *bytes)
     fastdl_layout layout;
     compact.strides = NULL;
     compact.data = &layout; /* anything but NULL */
-    if (fastdl_check(&compact, plan->flags, &layout) != FASTDL_OK)
+    if (fastdl_check(&compact, plan->flags, &layout) != FASTDL_OK || layout.nbytes > INT64_MAX / 8)
         return -1;
     *bytes = layout.nbytes;
     return 0;

@@ -132,7 +132,7 @@ cdef extern from "_core/interface.h":
     bint fastdl_clear_if_(object kind) noexcept
     bint fastdl_has_succeeded_() noexcept
     bint fastdl_is_empty_(const DLTensor *tensor) noexcept
-    void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor) noexcept
+    void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor) except *
     void fastdl_raise_no_tensor(object x) except *
     const void *fastdl_atomic_load_(const void **place) noexcept
     void fastdl_atomic_store_(const void **place, const void *value) noexcept

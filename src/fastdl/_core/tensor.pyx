@@ -75,14 +75,6 @@ def install(module):
     policy = module
 
 
-# ---- errors ---------------------------------------------------------------------------------
-
-
-cdef int raise_fault(fastdl_fault fault, const DLTensor *tensor) except -1:
-    fastdl_raise_fault(fault, tensor)
-    return -1
-
-
 # ---- making tensors -------------------------------------------------------------------------
 
 
@@ -143,7 +135,7 @@ cdef DLManagedTensorVersioned *describe_object(
             f"expected arguments that describe a tensor, got {fastdl_fault_text(fault).decode()}: "
             f"shape {shape}, strides {strides}, {dtype} on {device} at {address:#x}")
     if fault != FASTDL_OK:
-        raise_fault(fault, tensor)
+        fastdl_raise_fault(fault, tensor)
     description = fdl_block_new(tensor.ndim)
     if description is NULL:
         raise MemoryError()
