@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import fastdl
@@ -64,7 +64,7 @@ def is_view(made, array):
 
 
 @given(st.data())
-def test_reshape_as_numpy(data):
+def test_reshape_and_flatten_as_numpy(data):
     array = data.draw(arrays())
     shape = data.draw(shapes_of(array.size))
     expected = array.reshape(shape)
@@ -77,6 +77,13 @@ def test_reshape_as_numpy(data):
         with pytest.raises(fastdl.CopyRequiredError, match=r"use copy\(\)\.reshape"):
             tensor.reshape(shape)
         assert tensor.copy().reshape(shape).tolist() == expected.tolist()
+    expected = array.reshape(-1)
+    if is_view(expected, array):
+        assert_same(tensor.flatten(), expected_flags(expected, array))
+    else:
+        with pytest.raises(fastdl.CopyRequiredError, match=r"use copy\(\)"):
+            tensor.flatten()
+        assert tensor.copy().flatten().tolist() == array.flatten().tolist()
 
 
 def expected_flags(expected, array):
@@ -86,21 +93,34 @@ def expected_flags(expected, array):
     return expected
 
 
-def test_reshape_of_no_elements():
-    tensor = fastdl.from_dlpack(np.zeros((3, 0, 2))[::2])
-    assert tensor.reshape(0).shape == (0,)
-    assert tensor.reshape(5, 0, 2**62, 2**62).size == 0
-    assert tensor.reshape(2, -1).shape == (2, 0)
-    with pytest.raises(ValueError, match="as many elements"):  # any size would do
-        tensor.reshape(0, -1)
+NOTHING, REPEATED = np.zeros((3, 0, 2))[::2], np.broadcast_to(np.int8(7), (4, 6))
 
 
-def test_reshape_of_one_element():
-    zero = fastdl.from_dlpack(np.array(5))
-    assert zero.reshape(1, 1, 1).strides == (1, 1, 1)
-    assert zero.reshape(-1).tolist() == [5]
-    assert tensor_of(1, 1).reshape(()).shape == ()
-    assert tensor_of(1, 1).reshape().shape == ()
+@pytest.mark.parametrize(
+    ("array", "asked", "shape", "strides"),
+    [
+        (NOTHING, (0,), (0,), None),
+        (NOTHING, (5, 0, 2**62, 2**62), (5, 0, 2**62, 2**62), None),
+        (NOTHING, (2, -1), (2, 0), None),
+        (np.array(5), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+        (np.array(5), (-1,), (1,), (1,)),
+        (np.ones((1, 1)), ((),), (), ()),
+        (np.ones((1, 1)), (), (), ()),
+        (REPEATED, (3, 8), (3, 8), (0, 0)),
+        (REPEATED, (24,), (24,), (0,)),
+    ],
+)
+def test_reshape_of_one_number_or_none(array, asked, shape, strides):
+    view = fastdl.from_dlpack(array).reshape(*asked)
+    assert view.shape == shape
+    if strides is not None:
+        assert view.strides == strides
+        assert set(view.flatten().tolist()) == set(array.flatten().tolist())
+
+
+def test_any_size_would_do():
+    with pytest.raises(ValueError, match="as many elements"):
+        fastdl.from_dlpack(NOTHING).reshape(0, -1)
 
 
 def test_reshape_ignores_strides_that_mean_nothing():
@@ -115,29 +135,11 @@ def test_reshape_ignores_strides_that_mean_nothing():
     ).reshape(1, 1, 1).shape == (1, 1, 1)
 
 
-def test_reshape_of_repeated_elements():
-    tensor = fastdl.from_dlpack(np.broadcast_to(np.int8(7), (4, 6)))
-    assert tensor.reshape(3, 8).strides == (0, 0)
-    assert tensor.reshape(24).strides == (0,)
-
-
 @pytest.mark.parametrize("ndim", [63, 64])
 def test_reshape_to_many_dimensions(ndim):
     view = tensor_of(2, 3).reshape(*[1] * (ndim - 1), 6)
     assert view.ndim == ndim
     assert view.reshape(3, 2).tolist() == [[0, 1], [2, 3], [4, 5]]
-
-
-@given(arrays())
-def test_flatten_as_numpy(array):
-    tensor = fastdl.from_dlpack(array)
-    expected = array.reshape(-1)
-    if is_view(expected, array):
-        assert_same(tensor.flatten(), expected_flags(expected, array))
-    else:
-        with pytest.raises(fastdl.CopyRequiredError, match=r"use copy\(\)"):
-            tensor.flatten()
-        assert tensor.copy().flatten().tolist() == array.flatten().tolist()
 
 
 @given(arrays())
@@ -178,25 +180,22 @@ def test_permute_as_numpy(data):
     assert_same(spelled(data.draw, tensor.permute, axes), array.transpose(axes))
 
 
-def test_transpose_as_numpy():
-    array = np.arange(24, dtype=np.int16).reshape(4, 6)[::-2, 1:]
-    assert_same(fastdl.from_dlpack(array).T, array.T)
-    assert_same(fastdl.from_dlpack(array).T.T, array)
-
-
-@pytest.mark.parametrize("shape", [(), (3,), (1, 2, 3)])
-def test_only_a_matrix_has_a_transpose(shape):
-    # As the array API standard says; NumPy reverses any number of dimensions.
-    with pytest.raises(ValueError, match=r"permute\(\.\.\.\)"):
-        tensor_of(*shape).T  # noqa: B018 - reading it is the test
-
-
 @given(arrays())
-def test_transposes_of_a_stack_as_numpy(array):
+@example(np.arange(24, dtype=np.int16).reshape(4, 6)[::-2, 1:])
+@example(np.zeros(()))
+@example(np.zeros(3))
+@example(np.zeros((1, 2, 3)))
+def test_transposes_as_numpy(array):
     tensor = fastdl.from_dlpack(array)
+    if array.ndim == 2:
+        assert_same(tensor.T, array.T)
+        assert_same(tensor.T.T, array)
+    else:  # as the array API standard says; NumPy reverses any number of dimensions
+        with pytest.raises(ValueError, match=r"permute\(\.\.\.\)"):
+            tensor.T  # noqa: B018 - reading it is the test
     if array.ndim < 2:
         with pytest.raises(ValueError, match="two dimensions or more"):
-            tensor.mT  # noqa: B018 - reading it is the test
+            tensor.mT  # noqa: B018
     else:
         assert_same(tensor.mT, array.swapaxes(-1, -2))
 
