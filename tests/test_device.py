@@ -166,75 +166,57 @@ def test_the_exchange_of_devices():
         fastdl.Device(Theirs("cpu", 0))
 
 
-def test_a_tensor_is_no_device():
-    """It has the method too; who passes it has confused two arguments."""
-    with pytest.raises(TypeError, match="expected a device"):
-        fastdl.Device(fastdl.empty(2))
-    with pytest.raises(TypeError, match="expected a device"):
-        fastdl.empty(2, device=fastdl.empty(2))
-
-
 def made(*args, **members):
     """An object of a library that cannot run here, as far as fastdl reads it."""
     return named(*args, **members)()
 
 
-@pytest.mark.parametrize(
-    ("hip", "kind", "index", "expected"),
-    [
-        (None, "cpu", None, "cpu"),
-        (None, "cuda", None, "cuda:0"),
-        (None, "cuda", 3, "cuda:3"),
-        ("6.2", "cuda", 3, "rocm:3"),
-        (None, "xpu", 1, "oneapi:1"),
-        (None, "mps", 0, "metal:0"),
-    ],
-)
-def test_torchs(monkeypatch, hip, kind, index, expected):
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(version=SimpleNamespace(hip=hip)))
-    assert fastdl.Device(made("device", "torch", type=kind, index=index)) == expected
+def of_torch(kind, index):
+    return made("device", "torch", type=kind, index=index)
 
 
-def test_torchs_that_dlpack_has_not(monkeypatch):
-    with pytest.raises(ValueError, match="expected a device that DLPack has, got torch's 'meta'"):
-        fastdl.Device(made("device", "torch", type="meta", index=None))
-    with pytest.raises(ValueError, match="one CPU"):
-        fastdl.Device(made("device", "torch", type="cpu", index=1))
-
-
-@pytest.mark.parametrize(
-    ("platform", "version", "expected"),
-    [
-        ("cpu", "<unknown>", "cpu"),
-        ("gpu", "PJRT C API\ncuda 12080", "cuda:2"),
-        ("gpu", "PJRT C API\nrocm 60200", "rocm:2"),
-        ("tpu", "PJRT C API\nTFRT TPU v4", None),
-    ],
-)
-def test_jaxs(platform, version, expected):
+def of_jax(platform, version):
     client = made("Client", "jaxlib._jax", platform_version=version)
-    device = made(
-        "Device", "jaxlib._jax", platform=platform, id=7, local_hardware_id=2, client=client
-    )
-    if expected is None:
-        with pytest.raises(ValueError, match="expected a device that DLPack has, got JAX's"):
+    more = {"id": 7, "local_hardware_id": 2}
+    return made("Device", "jaxlib._jax", platform=platform, client=client, **more)
+
+
+OF_CUPY = made("Device", "cupy.cuda.device", id=1)
+OF_TVM = made("Device", "tvm_ffi.core", dlpack_device_type=lambda self: 10, index=2)
+NOT_IN_DLPACK = "expected a device that DLPack has, got "
+
+
+@pytest.mark.parametrize(
+    ("device", "hip", "expected"),
+    [
+        (of_torch("cpu", None), None, "cpu"),
+        (of_torch("cpu", 1), None, ValueError("one CPU")),
+        (of_torch("cuda", None), None, "cuda:0"),
+        (of_torch("cuda", 3), None, "cuda:3"),
+        (of_torch("cuda", 3), "6.2", "rocm:3"),
+        (of_torch("xpu", 1), None, "oneapi:1"),
+        (of_torch("mps", 0), None, "metal:0"),
+        (of_torch("meta", None), None, ValueError(NOT_IN_DLPACK + "torch's 'meta'")),
+        (of_jax("cpu", "<unknown>"), None, "cpu"),
+        (of_jax("gpu", "PJRT C API\ncuda 12080"), None, "cuda:2"),
+        (of_jax("gpu", "PJRT C API\nrocm 60200"), None, "rocm:2"),
+        (of_jax("tpu", "PJRT C API\nTFRT TPU v4"), None, ValueError(NOT_IN_DLPACK + "JAX's")),
+        (OF_CUPY, None, "cuda:1"),
+        (OF_CUPY, "6.2", "rocm:1"),
+        (made("Device", "cuda.core._device", device_id=1), None, "cuda:1"),
+        (OF_TVM, None, "rocm:2"),
+    ],
+)
+def test_those_of_libraries(monkeypatch, device, hip, expected):
+    torch = SimpleNamespace(version=SimpleNamespace(hip=hip))
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=SimpleNamespace(is_hip=hip is not None)))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    if isinstance(expected, ValueError):
+        with pytest.raises(ValueError, match=str(expected)):
             fastdl.Device(device)
     else:
         assert fastdl.Device(device) == expected
-
-
-@pytest.mark.parametrize(("hip", "expected"), [(False, "cuda:1"), (True, "rocm:1")])
-def test_cupys(monkeypatch, hip, expected):
-    runtime = SimpleNamespace(is_hip=hip)
-    cuda = SimpleNamespace(runtime=runtime)
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
-    assert fastdl.Device(made("Device", "cupy.cuda.device", id=1)) == expected
-
-
-def test_cuda_cores_and_tvms():
-    assert fastdl.Device(made("Device", "cuda.core._device", device_id=1)) == "cuda:1"
-    theirs = made("Device", "tvm_ffi.core", dlpack_device_type=lambda self: 10, index=2)
-    assert fastdl.Device(theirs) == "rocm:2"
 
 
 @pytest.mark.parametrize("value", ["cpu", "cuda:3", (99, 2), (2, -1)])
@@ -258,60 +240,38 @@ def test_unknown_devices_are_carried_along(number):
 # ---- errors ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+REFUSED = {
+    (ValueError, "expected a device"): [
         "", "gpu", "CPU", "cpu ", " cpu", "cuda:", "cuda:-1", "cuda:x", "cuda:1:2", ":0", "cuda 0",
         "cuda:1.0", "cuda:+1", "cuda:1_0", "device type 5:0", f"cuda:{2**31}", f"cuda:{10**30}",
         "cuda:٣", "cuda:²",
     ],
-)  # fmt: skip
-def test_texts_that_name_none(text):
-    with pytest.raises(ValueError, match="expected a device"):
-        fastdl.Device(text)
+    (TypeError, "expected a device"): [
+        None, 1, 2.0, b"cpu", [1, 0], (), (1,), (1, 0, 0), {"type": 1}, object(),
+        fastdl.empty(2),  # which has the method; who passes it has confused two arguments
+    ],
+    (TypeError, "expected an int as device"):
+        [("cpu", 0), (1.0, 0), (2, 1.5), (2, None), (True, 0), (2, "0")],
+    (ValueError, "32 bits"): [(2**31, 0), (2, 2**31), (-(2**31) - 1, 0), (2, -(2**63))],
+}  # fmt: skip
+#: Misspelt names, and the one that is suggested.
+MEANT = {"gpu:1": "'cuda' or 'rocm'", "CUDA:0": "'cuda'", "cuad": "'cuda'", "hip": "'rocm'",
+         "xpu:0": "'oneapi'", "mps": "'metal'"}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "value", [None, 1, 2.0, b"cpu", [1, 0], (), (1,), (1, 0, 0), {"type": 1}, object()]
-)
-def test_values_that_are_no_devices(value):
-    with pytest.raises(TypeError, match="expected a device"):
-        fastdl.Device(value)
-
-
-@pytest.mark.parametrize("pair", [("cpu", 0), (1.0, 0), (2, 1.5), (2, None), (True, 0), (2, "0")])
-def test_pairs_of_other_things(pair):
-    with pytest.raises(TypeError, match="expected an int as device"):
-        fastdl.Device(pair)
-    if pair[1] is not None:  # as a second argument, None is none
-        with pytest.raises(TypeError, match="expected an int as device"):
-            fastdl.Device(*pair)
-
-
-@pytest.mark.parametrize("pair", [(2**31, 0), (2, 2**31), (-(2**31) - 1, 0), (2, -(2**63))])
-def test_numbers_of_more_than_32_bits(pair):
-    for arguments in ((pair,), pair):
-        with pytest.raises(ValueError, match="32 bits"):
-            fastdl.Device(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"),
+    ("error", "words", "value"),
     [
-        ("gpu:1", "'cuda' or 'rocm'"),
-        ("CUDA:0", "'cuda'"),
-        ("cuad", "'cuda'"),
-        ("hip", "'rocm'"),
-        ("xpu:0", "'oneapi'"),
-        ("mps", "'metal'"),
+        *((*kind, value) for kind, values in REFUSED.items() for value in values),
+        *((ValueError, rf"got '{x}': did you mean {meant}\?$", x) for x, meant in MEANT.items()),
+        *((ValueError, f"'cpu' or 'cuda:0', got '{x}'$", x) for x in ("strawberry", "cuda:x")),
     ],
 )
-def test_a_misspelt_name_gets_a_suggestion(text, meant):
-    with pytest.raises(ValueError, match=rf"got '{text}': did you mean {meant}\?$"):
-        fastdl.Device(text)
-
-
-@pytest.mark.parametrize("text", ["strawberry", "cuda:x"])
-def test_a_text_like_no_other_gets_none(text):
-    with pytest.raises(ValueError, match=f"such as 'cpu' or 'cuda:0', got '{text}'$"):
-        fastdl.Device(text)
+def test_what_is_no_device(error, words, value):
+    with pytest.raises(error, match=words):
+        fastdl.Device(value)
+    with pytest.raises(error, match=words):
+        fastdl.empty(2, device=value)
+    if isinstance(value, tuple) and len(value) == 2 and value[1] is not None:
+        with pytest.raises(error, match=words):  # as a second argument, None is none
+            fastdl.Device(*value)

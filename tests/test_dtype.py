@@ -238,14 +238,6 @@ def test_lanes_are_a_dimension_to_numpy():
             fastdl.DType(np.dtype(subarray))
 
 
-@pytest.mark.parametrize(
-    "dtype", [">f4", "O", "S3", "U2", "V4", "M8[s]", "g", "G", [("a", "i4")], [("a", "f4", 2)]]
-)
-def test_numpys_dtypes_that_dlpack_has_not(dtype):
-    with pytest.raises(ValueError, match="expected a dtype of native numbers"):
-        fastdl.DType(np.dtype(dtype))
-
-
 def test_a_dtype_of_ml_dtypes_name():
     """It counts which module a type is from, and what that calls it."""
 
@@ -310,66 +302,45 @@ def test_unknown_types(numbers, name, itemsize):
 # ---- errors ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+REFUSED = {
+    (ValueError, "expected the name of a dtype"): [
         "", "float", "Float32", " float32", "f3", "f16", "c32", "float33", "float32x", "float32x0",
         "float32x-1", "float32x65536", "xfloat32", "float32x4x4", "float32x 4", "object", "int",
         "opaque3_64", "float32x٤", "float32x²", "float32x04", "float32x1_0",
     ],
-)  # fmt: skip
-def test_names_that_are_none(name):
-    with pytest.raises(ValueError, match="expected the name of a dtype"):
-        fastdl.DType(name)
+    (TypeError, "expected a dtype"): [
+        None, 2, 2.0, b"float32", [2, 32, 1], object(), float, int, np.ndarray, np.zeros(2), fastdl,
+    ],
+    (ValueError, "expected a dtype of native numbers"): [
+        np.dtype(x) for x in (">f4", "O", "S3", "U2", "V4", "M8[s]", "g", "G", [("a", "i4")],
+                              [("a", "f4", 2)])
+    ],
+    (TypeError, "."): [
+        (2.5, 32, 1), ("2", 32, 1), (2, "32", 1), (2, 32, 1.5), (2, 32, "1"), (True, 8, 1),
+    ],
+    (ValueError, "."): [
+        (-1, 32, 1), (256, 32, 1), (2, -1, 1), (2, 0, 1), (2, 256, 1), (2, 32, 0), (2, 32, 65536),
+    ],
+}  # fmt: skip
+#: Misspelt names, and the one that is suggested.
+MEANT = {
+    "flaot32": "'float32'", "Float32": "'float32'", "bfloat": "'bfloat16'",
+    "float8e4m3fn": "'float8_e4m3fn'", "unit8": "'uint8'", "float": "'float32' or 'float64'",
+    "half": "'float16'", "bool_": "'bool'",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "value",
-    [None, 2, 2.0, b"float32", [2, 32, 1], object(), float, int, np.ndarray, np.zeros(2), fastdl],
-)
-def test_values_that_are_no_dtypes(value):
-    with pytest.raises(TypeError, match="expected a dtype"):
-        fastdl.DType(value)
-
-
-@pytest.mark.parametrize(
-    "numbers", [(2.5, 32, 1), ("2", 32, 1), (2, "32", 1), (2, 32, 1.5), (2, 32, "1"), (True, 8, 1)]
-)
-def test_numbers_are_ints(numbers):
-    with pytest.raises(TypeError):
-        fastdl.DType(*numbers)
-
-
-@pytest.mark.parametrize(
-    "numbers",
-    [(-1, 32, 1), (256, 32, 1), (2, -1, 1), (2, 0, 1), (2, 256, 1), (2, 32, 0), (2, 32, 65536)],
-)
-def test_numbers_fit_their_fields(numbers):
-    with pytest.raises(ValueError):
-        fastdl.DType(*numbers)
-
-
-@pytest.mark.parametrize(
-    ("name", "meant"),
+    ("error", "words", "value"),
     [
-        ("flaot32", "'float32'"),
-        ("Float32", "'float32'"),
-        ("bfloat", "'bfloat16'"),
-        ("float8e4m3fn", "'float8_e4m3fn'"),
-        ("unit8", "'uint8'"),
-        ("float", "'float32' or 'float64'"),
-        ("half", "'float16'"),
-        ("bool_", "'bool'"),
+        *((*kind, value) for kind, values in REFUSED.items() for value in values),
+        *((ValueError, rf"got '{x}': did you mean {meant}\?$", x) for x, meant in MEANT.items()),
+        (ValueError, "such as 'float32', got 'strawberry'$", "strawberry"),
     ],
 )
-def test_a_misspelt_name_gets_a_suggestion(name, meant):
-    with pytest.raises(ValueError, match=rf"got '{name}': did you mean {meant}\?$"):
-        fastdl.DType(name)
-
-
-def test_a_name_like_no_other_gets_none():
-    with pytest.raises(ValueError, match="such as 'float32', got 'strawberry'$"):
-        fastdl.DType("strawberry")
+def test_what_is_no_dtype(error, words, value):
+    with pytest.raises(error, match=words):
+        fastdl.DType(*value) if isinstance(value, tuple) else fastdl.DType(value)
 
 
 def test_a_byte_order_that_dlpack_has_not():
