@@ -41,6 +41,12 @@ PACKAGES = ["tvm_ffi", pytest.param("torch", marks=pytest.mark.library("torch"))
 RELEASES = (80, 100, 110, 120, 130)
 
 
+#: By name, as the suite has them.
+NUMBERS = {name: number for table in (structs.DEVICES, structs.CODES)
+           for number, name in table.items()}  # fmt: skip
+CLAIMS = "".join(f"CLAIM({name} == {number});" for name, number in NUMBERS.items())
+
+
 def run(compiler, source, *flags):
     return subprocess.run(
         [*compiler, *FLAGS, *flags, str(source)], capture_output=True, text=True, timeout=60
@@ -48,7 +54,7 @@ def run(compiler, source, *flags):
 
 
 def check(compiler, *flags):
-    result = run(compiler, CAPI / "check_abi.c", *flags)
+    result = run(compiler, CAPI / "check_abi.c", f"-DNUMBERS={CLAIMS}", *flags)
     assert result.returncode == 0, result.stderr
 
 
@@ -64,14 +70,6 @@ def official(package):
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_alone(compiler):
     check(compiler)
-
-
-@pytest.mark.parametrize("enumeration", ["DLDeviceType", "DLDataTypeCode"])
-def test_each_number_is_claimed(enumeration):
-    claims = re.findall(r"CLAIM\((kDL\w+) == (\d+)\)", (CAPI / "check_abi.c").read_text())
-    claims = {name: int(number) for name, number in claims}
-    unclaimed = enumerators(enumeration).items() - claims.items()
-    assert unclaimed == set(), "capi/check_abi.c claims no such numbers"
 
 
 @pytest.mark.parametrize("order", ["BEFORE", "AFTER"])
@@ -165,4 +163,5 @@ def test_users_of_strict_flags_see_no_warning(tmp_path):
 def test_names_of_numbers_are_those_of_the_suite():
     header = (INCLUDE / "fastdl/dlpack.h").read_text()
     found = {name: int(n) for name, n in re.findall(r"(kDL\w+) = (\d+)U?[,\s]", header)}
-    assert found == {name: n for n, name in [*structs.DEVICES.items(), *structs.CODES.items()]}
+    assert found == NUMBERS
+    assert found == enumerators("DLDeviceType") | enumerators("DLDataTypeCode")

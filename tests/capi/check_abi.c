@@ -36,43 +36,9 @@ CLAIM(FASTDL_DLPACK_MAJOR == 1 && FASTDL_DLPACK_MINOR == 3);
 CLAIM(DLPACK_MAJOR_VERSION == 1 && DLPACK_MINOR_VERSION == 3);
 #endif
 
-/* ---- enumerators ---- */
+/* ---- enumerators: those of the suite, CLAIM(kDLCPU == 1); CLAIM(kDLCUDA == 2); ... ---- */
 
-CLAIM(kDLCPU == 1);
-CLAIM(kDLCUDA == 2);
-CLAIM(kDLCUDAHost == 3);
-CLAIM(kDLOpenCL == 4);
-CLAIM(kDLVulkan == 7);
-CLAIM(kDLMetal == 8);
-CLAIM(kDLVPI == 9);
-CLAIM(kDLROCM == 10);
-CLAIM(kDLROCMHost == 11);
-CLAIM(kDLExtDev == 12);
-CLAIM(kDLCUDAManaged == 13);
-CLAIM(kDLOneAPI == 14);
-CLAIM(kDLWebGPU == 15);
-CLAIM(kDLHexagon == 16);
-CLAIM(kDLMAIA == 17);
-CLAIM(kDLTrn == 18);
-
-CLAIM(kDLInt == 0);
-CLAIM(kDLUInt == 1);
-CLAIM(kDLFloat == 2);
-CLAIM(kDLOpaqueHandle == 3);
-CLAIM(kDLBfloat == 4);
-CLAIM(kDLComplex == 5);
-CLAIM(kDLBool == 6);
-CLAIM(kDLFloat8_e3m4 == 7);
-CLAIM(kDLFloat8_e4m3 == 8);
-CLAIM(kDLFloat8_e4m3b11fnuz == 9);
-CLAIM(kDLFloat8_e4m3fn == 10);
-CLAIM(kDLFloat8_e4m3fnuz == 11);
-CLAIM(kDLFloat8_e5m2 == 12);
-CLAIM(kDLFloat8_e5m2fnuz == 13);
-CLAIM(kDLFloat8_e8m0fnu == 14);
-CLAIM(kDLFloat6_e2m3fn == 15);
-CLAIM(kDLFloat6_e3m2fn == 16);
-CLAIM(kDLFloat4_e2m1fn == 17);
+NUMBERS
 
 CLAIM(DLPACK_FLAG_BITMASK_READ_ONLY == 1);
 CLAIM(DLPACK_FLAG_BITMASK_IS_COPIED == 2);
