@@ -139,18 +139,6 @@ def first_doubled(argument):
         fastdl.release(&x)
 
 
-def copied(argument):
-    """Whether a row-major copy was needed."""
-    cdef fastdl.view x
-    cdef fastdl.spec spec = fastdl.anything()
-    spec.layout, spec.rules = fastdl.C, fastdl.COPY
-    fastdl.borrow_as(argument, b"argument", &spec, &x)
-    try:
-        return bool(x.flags & fastdl.DLPACK_FLAG_BITMASK_IS_COPIED)
-    finally:
-        fastdl.release(&x)
-
-
 def zeros(like):
     cdef fastdl.view x
     fastdl.borrow(like, &x)
@@ -160,63 +148,31 @@ def zeros(like):
         fastdl.release(&x)
 
 
-def borrowed_as(argument, int ndim):
-    cdef fastdl.view x
-    cdef fastdl.spec spec = fastdl.anything()
-    spec.ndim = ndim
-    fastdl.borrow_as(argument, b"argument", &spec, &x)
-    try:
-        return x.dl.ndim
-    finally:
-        fastdl.release(&x)
-
-
 def meets(argument, int ndim=0, int layout=0, int rules=0, int device=0):
+    """How many dimensions it has, and whether it was copied."""
     cdef fastdl.view x
     cdef fastdl.spec spec = fastdl.anything()
     spec.ndim, spec.layout, spec.rules, spec.device = ndim, layout, rules, device
-    fastdl.borrow(argument, &x)
+    fastdl.borrow_as(argument, b"x", &spec, &x)
     try:
-        fastdl.expect(&x, b"x", &spec)
+        return x.dl.ndim, bool(x.flags & fastdl.DLPACK_FLAG_BITMASK_IS_COPIED)
     finally:
         fastdl.release(&x)
 
 
 SCALAR, C, F, INNER = fastdl.SCALAR, fastdl.C, fastdl.F, fastdl.INNER
 WRITABLE, TRAILING, IN_PLACE = fastdl.WRITABLE, fastdl.TRAILING, fastdl.IN_PLACE
-HOST, ANY_DEVICE = fastdl.HOST, fastdl.ANY_DEVICE
+HOST, ANY_DEVICE, COPY = fastdl.HOST, fastdl.ANY_DEVICE, fastdl.COPY
 
 
-cdef first_of(const fastdl.view *x, fastdl.number *nothing):
-    cdef fastdl.number *data
-    fastdl.pointer(x, b"x", &data)
-    return data[0]
-
-
-def first(argument, str dtype):
-    """The first element, by a pointer of that type."""
+def first(argument, fastdl.number nothing):
+    """The first element, by a pointer of that type: first["int8_t"](argument, 0)."""
     cdef fastdl.view x
+    cdef fastdl.number *data
     fastdl.borrow(argument, &x)
     try:
-        if dtype == "int8":
-            return first_of[fastdl.int8_t](&x, NULL)
-        if dtype == "int16":
-            return first_of[fastdl.int16_t](&x, NULL)
-        if dtype == "int32":
-            return first_of[fastdl.int32_t](&x, NULL)
-        if dtype == "int64":
-            return first_of[fastdl.int64_t](&x, NULL)
-        if dtype == "uint8":
-            return first_of[fastdl.uint8_t](&x, NULL)
-        if dtype == "uint16":
-            return first_of[fastdl.uint16_t](&x, NULL)
-        if dtype == "uint32":
-            return first_of[fastdl.uint32_t](&x, NULL)
-        if dtype == "uint64":
-            return first_of[fastdl.uint64_t](&x, NULL)
-        if dtype == "float32":
-            return first_of[float](&x, NULL)
-        return first_of[double](&x, NULL)
+        fastdl.pointer(&x, b"x", &data)
+        return data[0]
     finally:
         fastdl.release(&x)
 
@@ -265,16 +221,6 @@ def filled_on(prototype, like, size_t stream):
 
 def wrap_on(argument, like):
     return fastdl.wrap_on(fastdl.own(argument), like, NULL)
-
-
-def empty_unused(prototype, like):
-    """Made and dropped."""
-    cdef fastdl.view x
-    fastdl.borrow(prototype, &x)
-    try:
-        fastdl.drop(fastdl.empty(&x.dl, like))
-    finally:
-        fastdl.release(&x)
 
 
 def exchange_api(like):
