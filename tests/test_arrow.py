@@ -26,48 +26,27 @@ def bytes_at(address, size):
 # ---- out ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("size", [0, 1, 5])
+@pytest.mark.parametrize("name", [*FORMATS, "bool"])
+@pytest.mark.parametrize("size", [0, 1, 5, 7, 8, 9, 64, 100])
 def test_export(name, size):
-    array = np.arange(size).astype(name)
-    tensor = fastdl.from_dlpack(array)
-    schema_capsule, array_capsule = tensor.__arrow_c_array__()
-    schema, exported = arrow.schema_in(schema_capsule), arrow.array_in(array_capsule)
-    assert schema.format.decode() == FORMATS[name]
-    assert schema.name == b"" and schema.metadata is None
-    assert (schema.n_children, schema.children, schema.dictionary) == (0, None, None)
-    assert (exported.length, exported.null_count, exported.offset) == (size, 0, 0)
-    assert (exported.n_buffers, exported.n_children) == (2, 0)
-    assert exported.buffers[0] is None
-    assert exported.buffers[1] == tensor.data_ptr
-    assert bytes_at(exported.buffers[1], array.nbytes) == array.tobytes()
-
-
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 64, 100])
-def test_bools_become_bits(size):
-    array = np.random.default_rng(size).integers(0, 2, size).astype(bool)
-    schema, exported = fastdl.from_dlpack(array).__arrow_c_array__()
-    assert arrow.schema_in(schema).format == b"b"
-    bits = bytes_at(arrow.array_in(exported).buffers[1], (size + 7) // 8)
-    assert bits == np.packbits(array, bitorder="little").tobytes()
-
-
-@pytest.mark.parametrize("view", [lambda a: a[::2], lambda a: a[::-1], lambda a: a[1:4]])
-@pytest.mark.parametrize("dtype", ["int16", "bool"])
-def test_gaps_are_left_out(view, dtype):
-    array = view(np.array([1, 0, 1, 1, 0, 1]).astype(dtype))
-    _, capsule = fastdl.from_dlpack(array).__arrow_c_array__()
-    again = fastdl.from_dlpack(array).numpy()
-    exported = arrow.array_in(capsule)
-    expected = np.packbits(again, bitorder="little") if dtype == "bool" else again
-    assert exported.length == array.size
-    assert bytes_at(exported.buffers[1], expected.nbytes) == expected.tobytes()
-
-
-def test_read_only_data_is_exported():
-    tensor = fastdl.asarray(b"abc")
-    _, capsule = tensor.__arrow_c_array__()
-    assert arrow.array_in(capsule).buffers[1] == tensor.data_ptr
+    """Gaps are left out, and bools become bits."""
+    array = np.random.default_rng(size).integers(0, 2, size).astype(name)
+    read_only = array.view()
+    read_only.flags.writeable = False
+    for view in (array, read_only, array[::2], array[::-1], array[1:4]):
+        tensor = fastdl.from_dlpack(view)
+        schema_capsule, array_capsule = tensor.__arrow_c_array__()
+        schema, exported = arrow.schema_in(schema_capsule), arrow.array_in(array_capsule)
+        assert schema.format.decode() == (FORMATS | {"bool": "b"})[name]
+        assert schema.name == b"" and schema.metadata is None
+        assert (schema.n_children, schema.children, schema.dictionary) == (0, None, None)
+        assert (exported.length, exported.null_count, exported.offset) == (view.size, 0, 0)
+        assert (exported.n_buffers, exported.n_children) == (2, 0)
+        assert exported.buffers[0] is None
+        if name != "bool" and view.flags.c_contiguous:
+            assert exported.buffers[1] == tensor.data_ptr
+        expected = np.packbits(view, bitorder="little") if name == "bool" else view
+        assert bytes_at(exported.buffers[1], expected.nbytes) == expected.tobytes()
 
 
 def exported_array():
@@ -84,26 +63,21 @@ def test_capsules_that_no_one_takes_release_what_they_hold():
     assert memory() is None
 
 
-def test_a_moved_array_outlives_its_capsule():
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "on another thread"])
+def test_a_moved_array_outlives_its_capsule(elsewhere):
     capsules, memory = exported_array()
     array = arrow.moved(arrow.array_in(capsules[1]))
     del capsules
     gc.collect()
     assert memory() is not None
     assert bytes_at(array.buffers[1], 40) == struct.pack("5d", *range(5))
-    arrow.release(array)
+    if elsewhere:
+        thread = threading.Thread(target=arrow.release, args=[array])
+        thread.start()
+        thread.join()
+    else:
+        arrow.release(array)
     assert array.release is None
-    gc.collect()
-    assert memory() is None
-
-
-def test_an_array_is_released_once_on_another_thread():
-    capsules, memory = exported_array()
-    array = arrow.moved(arrow.array_in(capsules[1]))
-    del capsules
-    thread = threading.Thread(target=arrow.release, args=[array])
-    thread.start()
-    thread.join()
     gc.collect()
     assert memory() is None
 
