@@ -149,47 +149,42 @@ def test_a_message_of_any_length_fits(api):
     assert str(caught.value).startswith("a name a name")
 
 
-@installed
-def test_names_stand_for_one_size_in_all_arguments(api):
-    arguments = [
+def products(*shape):
+    """Of a matrix product: the third argument may not fit."""
+    return [
         (np.ones((3, 4)), "a", {"ndim": 2, "shape": ["m", "k"]}),
         (np.ones((4, 5)), "b", {"ndim": 2, "shape": ["k", "n"]}),
-        (np.ones((3, 5)), "out", {"ndim": 2, "shape": ["m", "n"]}),
+        (np.ones(shape), "out", {"ndim": 2, "shape": ["m", "n"]}),
     ]
-    api.expect(arguments)
-    arguments[2] = (np.ones((3, 4)), "out", {"ndim": 2, "shape": ["m", "n"]})
-    refused(
-        api,
-        ValueError,
-        "out: expected shape (m=3, n=5), got (3, 4): n is 5 in b",
-        arguments=arguments,
-    )
+
+
+def alike(x, y, **spec):
+    return [(x, "x", spec), (y, "y", {**spec, "like": 0})]
+
+
+THREE = np.ones(3, np.float32)
+ON_CUDA, ON_ANOTHER = tensor(device=CUDA), tensor(device=(2, 1))
 
 
 @installed
-def test_like_another_argument(api):
-    x = np.ones(3, dtype=np.float32)
-    api.expect([(x, "x", {}), (x * 2, "y", {"like": 0})])
-    refused(
-        api,
-        TypeError,
-        "y: expected float32, as x has, got float64",
-        arguments=[(x, "x", {}), (np.ones(3), "y", {"like": 0})],
-    )
-    one_gpu, other_gpu = tensor(device=CUDA), tensor(device=(2, 1))
-    spec = {"device": ANY_DEVICE}
-    refused(
-        api,
-        BufferError,
-        "y: expected cuda:0, where x is, got cuda:1",
-        arguments=[(one_gpu, "x", spec), (other_gpu, "y", {**spec, "like": 0})],
-    )
-    refused(
-        api,
-        BufferError,
-        "y: expected cpu:0, where x is, got cuda:0",
-        arguments=[(x, "x", {}), (tensor(device=CUDA), "y", {"device": ANY_DEVICE, "like": 0})],
-    )
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (products(3, 5), None, ""),
+        (products(3, 4), ValueError, "out: expected shape (m=3, n=5), got (3, 4): n is 5 in b"),
+        (alike(THREE, THREE * 2), None, ""),
+        (alike(THREE, np.ones(3)), TypeError, "y: expected float32, as x has, got float64"),
+        (alike(ON_CUDA, ON_ANOTHER, device=ANY_DEVICE), BufferError,
+         "y: expected cuda:0, where x is, got cuda:1"),
+        (alike(THREE, ON_CUDA, device=ANY_DEVICE), BufferError,
+         "y: expected cpu:0, where x is, got cuda:0"),
+    ],
+)  # fmt: skip
+def test_arguments_that_depend_on_each_other(api, arguments, error, words):
+    if error is None:
+        api.expect(arguments)
+    else:
+        refused(api, error, words, arguments=arguments)
 
 
 # ---- overlap --------------------------------------------------------------------------------
