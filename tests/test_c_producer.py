@@ -306,36 +306,29 @@ def test_a_wrong_description(kind, array, changes, words):
 
 
 @every_kind
-def test_a_description_that_fails(kind, array):
-    def fails(x):
-        raise LookupError("gone")
+@pytest.mark.parametrize(
+    ("raised", "silent", "error", "words"),
+    [
+        (LookupError("gone"), False, LookupError, "gone"),
+        (LookupError("gone"), True, LookupError, "gone"),  # and reports success
+        (None, True, BufferError, "failed without giving a reason"),
+        (KeyboardInterrupt(), False, KeyboardInterrupt, "^$"),
+    ],
+)
+def test_a_description_that_fails(kind, array, raised, silent, error, words):
+    def before(x):
+        if raised is not None:
+            raise raised
 
-    x, owner = owned(kind, array, before=fails)
+    x, owner = owned(kind, array, before=before, silent=silent)
     for export in every_export(kind, x):
-        with pytest.raises(LookupError, match="gone"):
+        with pytest.raises(error, match=words):
             export()
-    x = given(kind, array, before=fails, silent=True)  # and reports success
-    for export in every_export(kind, x):
-        with pytest.raises(LookupError, match="gone"):
-            export()
-    x = given(kind, array, before=lambda x: None, silent=True)
-    for export in every_export(kind, x):
-        with pytest.raises(BufferError, match="failed without giving a reason"):
-            export()
+        if raised is not None:
+            raised.__traceback__ = None
     del x, export
     gc.collect()
     assert owner() is None
-
-
-@every_kind
-def test_an_interrupt_of_a_description(kind, array):
-    def interrupt(x):
-        raise KeyboardInterrupt
-
-    x = given(kind, array, before=interrupt)
-    for export in every_export(kind, x):
-        with pytest.raises(KeyboardInterrupt):
-            export()
 
 
 @every_kind
