@@ -65,10 +65,6 @@ def test_python_has_numbers_for_each_type(name):
     assert len(fastdl.empty(8, name).tolist()) == 8
 
 
-def test_the_formats_of_the_core():
-    assert {name: form for name, _, _, form in dtype_facts() if form} == FORMATS
-
-
 def test_a_named_type_stays_one_object_however_many_others_there_are():
     before = fastdl.DType("int8")
     for bits in range(1, 256):
