@@ -319,6 +319,10 @@ def test_equality_by_identity():
     for compare in (operator.lt, operator.le, operator.gt, operator.ge):
         with pytest.raises(TypeError, match="not supported between"):
             compare(tensor, None)
+    array = np.array([1, 2])  # NumPy on the left compares values
+    assert (array == tensor).all()
+    assert np.array_equal(tensor, array)
+    np.testing.assert_array_equal(tensor, array)
 
 
 BINARY = [
@@ -420,13 +424,6 @@ def test_assignment_says_what_to_do(key):
     with pytest.raises(TypeError, match="cannot be deleted"):
         del tensor[key]
     assert tensor.tolist() == [1, 2]
-
-
-def test_numpy_on_the_left_compares_values():
-    given_array = np.array([1, 2])
-    assert (given_array == fastdl.from_dlpack(given_array)).all()
-    assert np.array_equal(fastdl.from_dlpack(given_array), given_array)
-    np.testing.assert_array_equal(fastdl.from_dlpack(given_array), given_array)
 
 
 def test_containers_find_tensors_by_identity():

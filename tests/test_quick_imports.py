@@ -166,23 +166,18 @@ def test_what_has_no_buffer_is_asked(library):
 
 
 @libraries
-def test_a_class_derived_from_it_is_asked(library):
+def test_others_are_asked(library):
+    """A class derived from it; one of another library with the same name; wide characters."""
     base = named(*NAMES[library], bytearray, __dlpack__=NotAsked.__dlpack__)
-    derived = type("Derived", (Answers, base), {})
-    assert fastdl.from_dlpack(derived(b"abc")).shape == (2, 3)
-
-
-def test_other_libraries_are_asked():
-    assert fastdl.from_dlpack(type("ArrayImpl", (Answers, bytearray), {})(b"abc")).shape == (2, 3)
-
-
-def test_a_wide_character_is_no_number():
-    cls = named(*NAMES["jax"], Answers, array.array)
     kind = "w" if sys.version_info >= (3, 13) else "u"
-    x = cls(kind, "abc")
-    tensor = fastdl.from_dlpack(x)
-    assert tensor.shape == (2, 3)
-    x.append("d")  # its buffer is not locked
+    for x in (
+        type("Derived", (Answers, base), {})(b"abc"),
+        type("ArrayImpl", (Answers, bytearray), {})(b"abc"),
+        named(*NAMES["jax"], Answers, array.array)(kind, "abc"),
+    ):
+        tensor = fastdl.from_dlpack(x)
+        assert tensor.shape == (2, 3)
+        x.append(x[0])  # its buffer is not locked
 
 
 # ---- one call -------------------------------------------------------------------------------
@@ -259,16 +254,6 @@ def test_device_data_of_a_library_that_ignores_streams():
         one.assert_released(by_destructor=True)
 
 
-def test_a_keyword_that_is_refused():
-    x = later(OldProducer)(Given(versioned=False))
-    assert fastdl.from_dlpack(x).shape == (2, 3)
-
-
-def test_what_is_no_capsule():
-    with pytest.raises(TypeError, match="expected a DLPack capsule, got 'int'"):
-        fastdl.from_dlpack(later()(None, act=lambda self: 3))
-
-
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -282,6 +267,12 @@ def test_nonsense_in_the_capsule(fields, words):
         fastdl.from_dlpack(x)
     assert len(x.asked) == 1
     x.managed.assert_released()
+
+
+def test_a_keyword_and_what_is_no_capsule_are_refused():
+    assert fastdl.from_dlpack(later(OldProducer)(Given(versioned=False))).shape == (2, 3)
+    with pytest.raises(TypeError, match="expected a DLPack capsule, got 'int'"):
+        fastdl.from_dlpack(later()(None, act=lambda self: 3))
 
 
 @pytest.mark.parametrize("error", [BufferError, RuntimeError, KeyboardInterrupt, MemoryError])
