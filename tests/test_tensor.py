@@ -43,12 +43,6 @@ def test_description_of_a_strided_array():
     assert f"{fastdl.Tensor.__module__}.{fastdl.Tensor.__qualname__}" == "fastdl.Tensor"
 
 
-@pytest.mark.parametrize("order", ["c", "A", "", None, 0])
-def test_is_contiguous_refuses_other_orders(order):
-    with pytest.raises(ValueError, match="order 'C' or 'F'"):
-        tensor_of(3).is_contiguous(order)
-
-
 def test_more_types_and_devices_than_are_remembered():
     # Twice, since the second time some are remembered.
     for _ in range(2):
@@ -75,12 +69,6 @@ def test_an_iterator_keeps_the_memory():
     iterator = iter(fastdl.from_dlpack(np.arange(4)))
     gc.collect()
     assert [element.item() for element in iterator] == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("array", [np.zeros(0), np.ones(1), np.array(True), np.ones(3)])
-def test_truth_is_refused(array):
-    with pytest.raises(TypeError, match="truth value"):
-        bool(fastdl.from_dlpack(array))
 
 
 def test_weak_references_of_reused_objects():
@@ -175,34 +163,31 @@ def test_to_device_is_to(device):
             wrong()
 
 
-@pytest.mark.parametrize("method", ["to", "to_device"])
-@pytest.mark.parametrize("dtype", ["float32", "<f4", np.float32, np.dtype("float32"),
-                                   fastdl.DType("float32")], ids=repr)  # fmt: skip
-def test_to_a_dtype_says_what_to_do(method, dtype):
-    line = r"converts no values; .* numpy\.from_dlpack\(tensor\)\.astype\(\.\.\.\)"
-    with pytest.raises(TypeError, match=line):
-        getattr(tensor_of(3, dtype=np.int32), method)(dtype)
+MADE_BY = r"fastdl\.from_dlpack\(x\) .* fastdl\.asarray\(x\)"
+CASTS = r"converts no values; .* numpy\.from_dlpack\(tensor\)\.astype\(\.\.\.\)"
+NO_DEVICE = r"^expected (a device such as|a device as|the one CPU).*(?<!f)$"
+REFUSED = [
+    *((lambda t, x=x: bool(fastdl.from_dlpack(x)), TypeError, "truth value")
+      for x in (np.zeros(0), np.ones(1), np.array(True), np.ones(3))),
+    *((lambda t, order=order: t.is_contiguous(order), ValueError, "order 'C' or 'F'")
+      for order in ("c", "A", "", None, 0)),
+    *((lambda t, x=x, method=method: getattr(t, method)(x), TypeError, CASTS)
+      for method in ("to", "to_device")
+      for x in ("float32", "<f4", np.float32, np.dtype("float32"), fastdl.DType("float32"))),
+    *((lambda t, x=x: t.to(x), error, NO_DEVICE) for x, error in [
+        ("gpu:1", ValueError), ("float33", ValueError), (None, TypeError), ((1, 2), ValueError),
+        ((0, 8, 1), TypeError)]),
+    (lambda t: fastdl.Tensor(), TypeError, MADE_BY),
+    (lambda t: fastdl.Tensor([1]), TypeError, MADE_BY),
+    (lambda t: fastdl.Tensor(np.zeros(3), dtype="float32"), TypeError, MADE_BY),
+    (lambda t: type(t)((2, 3)), TypeError, MADE_BY),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("device", "error"), [("gpu:1", ValueError), ("float33", ValueError),
-                                               (None, TypeError), ((1, 2), ValueError),
-                                               ((0, 8, 1), TypeError)])  # fmt: skip
-def test_to_what_is_no_device(device, error):
-    with pytest.raises(
-        error, match=r"^expected (a device such as|a device as|the one CPU).*(?<!f)$"
-    ):
-        tensor_of(3).to(device)
-
-
-def test_the_type_says_how_tensors_are_made():
-    for call in (
-        lambda: fastdl.Tensor(),
-        lambda: fastdl.Tensor([1]),
-        lambda: fastdl.Tensor(np.zeros(3), dtype="float32"),
-        lambda: type(tensor_of(3))((2, 3)),
-    ):
-        with pytest.raises(TypeError, match=r"fastdl\.from_dlpack\(x\) .* fastdl\.asarray\(x\)"):
-            call()
+@pytest.mark.parametrize(("call", "error", "words"), REFUSED)
+def test_what_is_refused(call, error, words):
+    with pytest.raises(error, match=words):
+        call(tensor_of(3, dtype=np.int32))
 
 
 def test_to_host_memory_of_another_kind():
