@@ -472,18 +472,6 @@ def test_result_that_a_library_with_a_bridge_refuses(api, tvm_ffi):
     given.assert_released()
 
 
-@alone
-@pytest.mark.parametrize("like", [None, np.ndarray, Producer], ids=repr)
-def test_result_that_needs_the_package(api, like):
-    given = Given()
-    capsule = api.own(Tabled(given))
-    with pytest.raises(TypeError, match=r"fastdl_import\(\)"):
-        api.wrap(capsule, like)
-    given.assert_released()  # our own refusal
-    with pytest.raises(TypeError, match=r"fastdl_import\(\)"):
-        api.empty(np.ones(3), like)
-
-
 @every_world
 def test_result_of_a_fastdl_tensor_needs_only_its_table(api):
     given = Given()
@@ -520,17 +508,6 @@ def test_result_like_an_argument_that_is_no_tensor(api, like):
     assert (type(result), result.tolist()) == (fastdl.Tensor, [0, 0, 0])
 
 
-@alone
-@pytest.mark.parametrize("like", [bytes, Proxy])
-def test_result_like_an_argument_that_is_no_tensor_without_the_package(api, like):
-    given = Given()
-    with pytest.raises(TypeError, match=r"call fastdl_import\(\) to get a fastdl.Tensor"):
-        api.wrap(api.own(Producer(given)), like)
-    given.assert_released()
-    with pytest.raises(TypeError, match=r"call fastdl_import\(\) to allocate for it"):
-        api.empty(np.ones(3), like)
-
-
 @installed
 def test_our_table_that_fails_to_wrap_gives_the_tensor_back(api):
     for given in (
@@ -541,6 +518,21 @@ def test_our_table_that_fails_to_wrap_gives_the_tensor_back(api):
         with pytest.raises((TypeError, BufferError)):
             api.wrap(api.own(Tabled(given)), np.ndarray)
         given.assert_released()
+
+
+@alone
+@pytest.mark.parametrize("source", [Tabled, Producer])
+@pytest.mark.parametrize("like", [None, np.ndarray, Producer, bytes, Proxy], ids=repr)
+def test_result_that_needs_the_package(api, source, like):
+    given = Given()
+    capsule = api.own(source(given))
+    get = "" if like not in (bytes, Proxy) else " to get a fastdl.Tensor"
+    with pytest.raises(TypeError, match=rf"fastdl_import\(\){get}"):
+        api.wrap(capsule, like)
+    given.assert_released()  # our own refusal
+    allocate = "" if like not in (bytes, Proxy) else " to allocate for it"
+    with pytest.raises(TypeError, match=rf"fastdl_import\(\){allocate}"):
+        api.empty(np.ones(3), like)
 
 
 @pytest.fixture
