@@ -127,7 +127,7 @@ static uint32_t fastdl_take_refusal_(uint32_t keywords)
     Py_XDECREF(text);
     fastdl_restore_(type, value, traceback);
     if (refused != 0)
-        PyErr_Clear();
+        (void)fastdl_clear_if_(PyExc_TypeError);
     return refused;
 }
 
