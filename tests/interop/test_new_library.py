@@ -105,6 +105,7 @@ PAGES = (
 )
 
 
+@pytest.mark.slow
 def test_three_files_are_enough(copy):
     """The matrix measures it, the tests of every library hold for it, `doctor` and the pages show
     it."""
