@@ -27,13 +27,6 @@
 extern "C" {
 #endif
 
-/* The offset of the tag in a type before fastdl_import(). */
-#ifdef Py_LIMITED_API
-#define FASTDL_TAG_OFFSET_ 0
-#else
-#define FASTDL_TAG_OFFSET_ offsetof(PyTypeObject, tp_version_tag)
-#endif
-
 #include "errors.c"
 #include "attributes.c"
 #include "published.c"
@@ -94,7 +87,12 @@ __attribute__((weak))
 #elif defined(_WIN32)
 __declspec(selectany)
 #endif
-fastdl_state_t_ fastdl_state_ = {fastdl_own_types_.tables[0], NULL, NULL, FASTDL_TAG_OFFSET_,
+fastdl_state_t_ fastdl_state_ = {fastdl_own_types_.tables[0], NULL, NULL,
+#ifdef Py_LIMITED_API
+                                 0, /* until fastdl_import() */
+#else
+                                 offsetof(PyTypeObject, tp_version_tag),
+#endif
                                  &fastdl_cold_};
 
 #ifdef __cplusplus

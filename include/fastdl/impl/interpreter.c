@@ -122,21 +122,15 @@ static int fastdl_is_home_(void)
  * other, where nothing is exchanged. */
 static const fastdl_names_ *fastdl_get_names_(void)
 {
-    if (FASTDL_UNLIKELY_(fastdl_atomic_load_(&fastdl_state_.home) == NULL)) {
-        if (fastdl_interpreter_is_gone_()) {
-            PyErr_SetString(PyExc_ImportError,
-                            "expected a first exchange before the interpreter ends");
-            return NULL;
-        }
-        if (fastdl_make_home_() < 0)
-            return NULL;
-    }
+    if (FASTDL_UNLIKELY_(fastdl_atomic_load_(&fastdl_state_.home) == NULL) &&
+        !fastdl_interpreter_is_gone_() && fastdl_make_home_() < 0)
+        return NULL;
     if (FASTDL_LIKELY_(fastdl_is_home_()))
         return (const fastdl_names_ *)fastdl_atomic_load_(&fastdl_state_.home);
     fastdl_atomic_store_(&fastdl_state_.hits, fastdl_no_types_);
     PyErr_SetString(PyExc_ImportError,
-                    "expected the interpreter in which this module first exchanged tensors, got a "
-                    "subinterpreter, one that ends, or Python after Py_Finalize: use the module in "
+                    "expected the interpreter in which this module first exchanged tensors, before "
+                    "it ends, got another one, or a first exchange at its end: use the module in "
                     "one interpreter, or in another process");
     return NULL;
 }

@@ -26,8 +26,7 @@ static int fastdl_read_plain_pair_(PyObject *pair, const fastdl_names_ *names, i
         return 1;
     if (!PyLong_CheckExact(first) || !PyLong_CheckExact(second))
         return 0;
-    if (first != names->one)
-        numbers[0] = PyLong_AsLongLongAndOverflow(first, &overflow[0]);
+    numbers[0] = PyLong_AsLongLongAndOverflow(first, &overflow[0]);
     numbers[1] = PyLong_AsLongLongAndOverflow(second, &overflow[1]);
     return !overflow[0] && !overflow[1];
 }
