@@ -35,32 +35,28 @@ SANITIZE = {"FASTDL_SANITIZE": "address,undefined"}
 # the tests themselves: they do not depend on the environment, so only the stages `readme` and
 # `peers` run them.
 RUN_ONCE = (
-    *("examples", "gpu", "processes", "interop/test_command_line.py"),
-    *("interop/test_benchmarks.py", "interop/test_matrix.py", "interop/test_notebook.py"),
-    *("test_abi.py", "test_claims.py", "test_clang.py", "test_conformance.py"),
-    *("test_docs.py", "test_doctor.py", "test_inclusion.py"),
-    *("test_inspect.py", "test_layers.py", "test_mutants.py"),
-    *("test_refused_code.py", "test_wheel.py"),
+    *("examples", "gpu", "mutants", "processes", "cli/test_doctor.py", "cli/test_inspect.py"),
+    *("docs/test_claims.py", "docs/test_docs.py", "header/test_abi.py", "header/test_clang.py"),
+    *("header/test_inclusion.py", "header/test_refused_code.py", "interop/test_benchmarks.py"),
+    *("interop/test_command_line.py", "interop/test_matrix.py", "interop/test_notebook.py"),
+    *("package/test_layers.py", "package/test_wheel.py", "protocol/test_conformance.py"),
 )
 # Tests of simulated drivers, other libraries, processes, commands, and builds, also in C++ and
 # Cython: only the oldest and the newest CPython run them. The slow tests run only on the newest,
 # and under the sanitizers.
 AT_THE_ENDS = (
-    *("installed", "interop", "test_build.py", "test_c_order.py"),
-    *("test_captures.py", "test_cli.py", "test_contexts.py"),
-    *("test_cpp_producers.py", "test_cython.py", "test_reliability.py"),
-    *("test_driver.py", "test_driver_faults.py", "test_handshake.py"),
-    *("test_handshake_faults.py", "test_readme.py", "test_release.py"),
-    *("test_releases.py", "test_scenarios.py"),
-    *("test_streams.py", "test_streams_guide.py", "test_transfers.py", "test_unordered.py"),
-    "test_work_streams.py",
+    *("cli", "devices", "installed", "interop", "reliability"),
+    *("docs/test_readme.py", "docs/test_streams_guide.py", "header/test_build.py"),
+    *("header/test_c_order.py", "header/test_cpp_producers.py", "header/test_cython.py"),
+    *("header/test_releases.py", "package/test_release.py", "protocol/test_streams.py"),
+    "protocol/test_unordered.py",
 )
 # Tests that do not exercise our own compiled code.
 NOT_SANITIZED = (
     *RUN_ONCE,
-    *("installed", "interop", "test_build.py", "test_cli.py", "test_cython.py", "test_readme.py"),
-    *("test_release.py", "test_releases.py", "test_scenarios.py"),
-    "test_streams_guide.py",
+    *("cli", "installed", "interop", "devices/test_scenarios.py", "docs/test_readme.py"),
+    *("docs/test_streams_guide.py", "header/test_build.py", "header/test_cython.py"),
+    *("header/test_releases.py", "package/test_release.py"),
 )
 # Last, so that they find its exceptions, which the casters throw.
 PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")
@@ -158,10 +154,11 @@ def pythons(session: nox.Session) -> None:
 # scenarios with several libraries, most of which have no wheels for it.
 WITH_A_GIL = (
     *RUN_ONCE,
-    *("installed", "interop", "test_build.py", "test_casters.py", "test_cli.py", "test_cython.py"),
-    *("test_cpp_producers.py", "test_readme.py", "test_release.py", "test_releases.py"),
-    *("test_scenarios.py", "test_streams_guide.py", "test_views.py"),
-    "test_interrupts.py",  # single-threaded; its tracing takes ten times as long here
+    *("cli", "installed", "interop", "devices/test_scenarios.py", "docs/test_readme.py"),
+    *("docs/test_streams_guide.py", "header/test_build.py", "header/test_casters.py"),
+    *("header/test_cpp_producers.py", "header/test_cython.py", "header/test_releases.py"),
+    *("header/test_views.py", "package/test_release.py"),
+    "core/test_interrupts.py",  # single-threaded; its tracing takes ten times as long here
 )
 # A CPython without a GIL, by name or path.
 FREE_THREADED = os.environ.get("FASTDL_FREE_THREADED") or "3.15t"
@@ -189,7 +186,8 @@ def free_threaded(session: nox.Session) -> None:
         install_free_threaded(
             session, env={"FASTDL_SANITIZE": "thread", "CFLAGS": "-fsanitize=thread"}
         )
-        session.run("python", "tests/races/check.py", *session.posargs[1:], "tests/test_threads.py")
+        threads = "tests/core/test_threads.py"
+        session.run("python", "tests/races/check.py", *session.posargs[1:], threads)
         return
     install_free_threaded(session)
     with_a_gil = {Path("tests", name) for name in WITH_A_GIL}
@@ -509,7 +507,7 @@ def wheel(session: nox.Session) -> None:
     (built,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     session.run("twine", "check", "--strict", str(built), str(sdist))
     session.install(SUITE, f"fastdlpack[test] @ {built.resolve().as_uri()}")
-    session.run("pytest", "tests/test_wheel.py", env={"FASTDL_WHEEL": str(built)})
+    session.run("pytest", "tests/package/test_wheel.py", env={"FASTDL_WHEEL": str(built)})
     again = folder / "again"
     for name, distribution in {"wheel": built, "sdist": sdist}.items():
         place = folder / f"from-{name}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from fastdl import __main__ as command_line
 from fastdl import _cli
 
-#: NAME.txt is what a command printed: tests/test_inspect.py runs it again.
+#: NAME.txt is what a command printed: tests/cli/test_inspect.py runs it again.
 SAMPLES = Path(__file__).parent / "examples" / "commands"
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions of tests/test_casters.py, the same for both binding libraries. The file that
+ * The functions of tests/header/test_casters.py, the same for both binding libraries. The file that
  * includes this has `lib` as the name of the library's namespace, and MODULE.
  */
 #include <array>

@@ -217,7 +217,7 @@ def test_errors_are_those_of_fastdl(folder):
 # ---- as text --------------------------------------------------------------------------------
 
 
-SAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "commands" / "inspect.txt"
+SAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "commands" / "inspect.txt"
 
 
 def test_the_sample_of_the_documentation(folder):

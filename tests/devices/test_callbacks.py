@@ -330,7 +330,7 @@ PUT_OFF = """
     import fastdl
     from tests.support.frameworks import *
     from tests.support.memory import *
-    from tests.test_callbacks import *
+    from tests.devices.test_callbacks import *
     sim = Simulation({kind!r})
     here = Machine(sim)
     driver.replace_driver(sim.type, str(sim.path))

@@ -15,7 +15,7 @@ from benchmarks import summary
 from fastdl import __main__ as command_line
 from tests.support.layers import LAYERS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")),
     *(ROOT / f"{name}/README.md" for name in ("benchmarks", "tests/gpu")),

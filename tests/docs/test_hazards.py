@@ -16,7 +16,7 @@ from tests.support.isolate import run_isolated
 from tests.support.producers import OldProducer, Producer
 from tests.support.simulation import library_path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_each_hazard_has_a_test():

@@ -10,7 +10,7 @@ import pytest
 import fastdl
 from tests.support.build import SOURCES, compile_source, load_module
 
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[2] / "README.md"
 
 
 def test_example_is_real_and_short():

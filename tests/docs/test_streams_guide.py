@@ -12,7 +12,7 @@ from tests.gpu.backends import NEW, OLD, SIZE, Simulated
 from tests.support.ctypes_dlpack import CPU, FakeProducer, opened
 from tests.support.simulation import read
 
-GUIDE = Path(__file__).parents[1] / "docs" / "streams.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "streams.md"
 DEVICES = (
     *("cpu", "cuda", "cuda_host", "cuda_managed", "rocm", "rocm_host"),
     *("oneapi", "metal", "vulkan", "opencl"),

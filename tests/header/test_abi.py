@@ -15,7 +15,7 @@ import pytest
 from dlpack_conformance import structs
 from tests.support.dlpack_h import enumerators
 
-CAPI = Path(__file__).parent / "capi"
+CAPI = Path(__file__).parents[1] / "capi"
 INCLUDE = CAPI.parents[1] / "include"
 
 # Every compiler that is there, in both languages. One is enough, none is a failure.

@@ -42,7 +42,7 @@ def compiler(request, tmp_path):
 )
 def test_casters_that_clang_made(library, compiler):
     """They pass the tests of those that GCC made, but for what has a process of its own there."""
-    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_casters.py", "-k")
+    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/header/test_casters.py", "-k")
     command += (f"{library} and not without and not import and not torch",)
     environment = {"FASTDL_CASTERS_BY": " ".join(compiler)}
     child = run_python(*command, cwd=ROOT, env=environment, timeout=600)

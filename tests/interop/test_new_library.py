@@ -110,7 +110,8 @@ def test_three_files_are_enough(copy):
     """The matrix measures it, the tests of every library hold for it, `doctor` and the pages show
     it."""
     run(copy, "-m", "tests.interop.matrix", "main", "imaginary", "--write")
-    tests = "tests/interop/test_peers.py", "tests/interop/test_matrix.py", "tests/test_convert.py"
+    tests = [f"tests/{name}.py" for name in ("interop/test_peers", "interop/test_matrix")]
+    tests += ["tests/convert/test_convert.py"]
     chosen = "imaginary or every_row or every_cell or every_file or every_environment or the_page"
     said = run(copy, "-m", "pytest", "-v", "-p", "no:cacheprovider", *tests, "-k", chosen)
     assert "test_peer[imaginary] PASSED" in said

@@ -128,7 +128,7 @@ def test_d6_chain_in_a_child_that_was_forked_during_a_deleter(who):
         import os, sys, threading, warnings
         import fastdl
         from tests.support.producers import Given
-        from tests.test_faults_deleter import assert_a_chain_is_released
+        from tests.memory.test_faults_deleter import assert_a_chain_is_released
 
         warnings.simplefilter("ignore", DeprecationWarning)  # fork in a process with threads
         inside, done = threading.Event(), threading.Event()

@@ -48,7 +48,7 @@ def test_descriptor_that_cannot_be_read_is_refused_unread():
     its own, which a consumer that believes these would end."""
     run_isolated("""
         from tests.support.producers import WAYS, assert_refused
-        from tests.test_faults_descriptor import DEADLY
+        from tests.memory.test_faults_descriptor import DEADLY
         words = "dimensions outside|NULL shape|expected DLPack 1"
         for way in WAYS:
             for fields in DEADLY.values():

@@ -8,7 +8,7 @@ Each is one mistake that a person could make. The files beside this one list the
     + by what
 
 Several functions or tests are separated by spaces; `places.py` says what counts as one. A test is
-`streams` for all of tests/test_streams.py, `streams::test_x` to save time, or a path. What is to be
+`streams` for all of test_streams.py, `streams::test_x` to save time, or a path. What is to be
 replaced may have several lines, and there may be several such pairs; without `+` it is removed. It
 must occur exactly once in its function, so that it stays the mistake that its name says; who
 changes the function mends the table.
@@ -36,7 +36,8 @@ def path_of(test: str) -> str:
     if test.startswith("tests/"):
         return test
     file, mark, name = test.partition("::")
-    return f"tests/test_{file}.py{mark}{name}"
+    (path,) = Path(__file__).parents[1].rglob(f"test_{file}.py")
+    return f"{path.relative_to(Path(__file__).parents[2]).as_posix()}{mark}{name}"
 
 
 def changes_of(lines: list[str]) -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,7 @@ import pytest
 import fastdl
 from tests.support.isolate import run_python
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HEADERS = "fastdl.include.fastdl"
 REPOSITORY = "github.com/OWNER/fastdl"
 MADE = {"_build", "build", "fastdlpack.egg-info", "PKG-INFO"}

@@ -3,7 +3,7 @@
 // A Rust extension that exchanges tensors by capsules and by tables. It is written from the DLPack
 // 1.3 specification, as crates like dlpack-ffi are, and shares no header with fastdl: what it tests
 // is that the layouts below fit. What the functions of a table promise is tested from C, by
-// tests/test_faults_exchange.py.
+// tests/core/test_faults_exchange.py.
 //
 // Compiled by plain rustc, 1.77 or newer, to a shared library; Python's own functions are those of
 // the process that loads it. Every exported function needs the GIL. One that returns an object
