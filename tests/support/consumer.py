@@ -6,6 +6,7 @@ in every way a consumer may, and calls the five functions of any exchange table.
 
 import ctypes
 
+import fastdl
 from dlpack_conformance.structs import managed_at
 from tests.support.build import extension
 from tests.support.ctypes_dlpack import Table, Tensor, address_in, capsule, shape_in, strides_in
@@ -82,6 +83,19 @@ def judged(outcome):
 
 def from_object(table, x):
     return judged(hostile.call_from_object(address_in(table), x))
+
+
+def taken(tensor):
+    """What fastdl's own table gives, ordered for its work stream."""
+    return from_object(fastdl.exchange_api(fastdl.Tensor), tensor)
+
+
+def given_away(tensor):
+    """The address of that, for somebody else to delete."""
+    held = taken(tensor)
+    address = held.address
+    held.forget()
+    return address
 
 
 def to_object(table, held):
