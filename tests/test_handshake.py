@@ -12,7 +12,7 @@ import pytest
 
 import fastdl
 from fastdl._devices import driver
-from tests.support.consumer import given_away, taken
+from tests.support.consumer import deleter_of, taken
 from tests.support.frameworks import (
     MANAGED,
     Array,
@@ -340,7 +340,7 @@ def test_a_table_that_hands_out_a_tensor_is_asked_for_its_own_stream(sim, origin
     array, target = Array(sim), sim.side()
     made = {"table": Table, "protocol": Protocol, "capsule": lambda array: array.given.capsule()}
     tensor = fastdl.from_dlpack(made[origin](array))
-    inside = given_away(tensor)
+    _, inside = deleter_of(taken(tensor))
     theirs = sim.side()
     array.write(theirs)
     with current_stream(theirs):
@@ -354,14 +354,14 @@ def test_a_table_that_hands_out_a_tensor_for_who_orders_by_other_means(driverles
     """stream=-1 asks nobody, even if the library captures, and leaves nothing to wait for."""
     if driverless:
         tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)), stream=-1)
-        inside = given_away(tensor)
+        _, inside = deleter_of(taken(tensor))
         with current_stream(0x70):
             assert fastdl.from_dlpack(Tabled(inside), stream=-1).data_ptr == tensor.data_ptr
         return
     with simulated("cuda") as sim:
         array, theirs = Array(sim), sim.side()
         tensor = fastdl.from_dlpack(array.given.capsule())
-        inside = given_away(tensor)
+        _, inside = deleter_of(taken(tensor))
         with sim.capturing(theirs, RELAXED), current_stream(theirs):
             back = fastdl.from_dlpack(Tabled(inside), stream=-1)
         assert driver.edges(back) == 0
@@ -400,7 +400,7 @@ def test_what_comes_back_is_ready_on_the_stream_of_the_import(sim, by):
     tensor = fastdl.from_dlpack(array.given.capsule())
     array.write(recorded)
     tensor.record(recorded)
-    holder = Tabled(given_away(tensor)) if by == "table" else Around(array, tensor)
+    holder = Tabled(deleter_of(taken(tensor))[1]) if by == "table" else Around(array, tensor)
     stream = sim.side()
     back = fastdl.from_dlpack(holder, stream=stream)
     array.read(stream)
@@ -410,9 +410,9 @@ def test_what_comes_back_is_ready_on_the_stream_of_the_import(sim, by):
 def test_a_table_that_hands_out_a_tensor_without_a_driver():
     tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
     for keywords in ({}, {"stream": 1}):
-        inside = given_away(tensor)
+        _, inside = deleter_of(taken(tensor))
         assert fastdl.from_dlpack(Tabled(inside), **keywords).data_ptr == tensor.data_ptr
-    inside = given_away(tensor)
+    _, inside = deleter_of(taken(tensor))
     with pytest.raises(BufferError, match="no CUDA driver"):
         fastdl.from_dlpack(Tabled(inside), stream=0x70)
 

@@ -15,10 +15,9 @@ from contextlib import nullcontext
 import pytest
 
 import fastdl
-from dlpack_conformance.structs import managed_at
 from tests.gpu.arrays import Library, TabledLibrary
 from tests.gpu.backends import GLOBAL, NEW, OLD, OTHER, SIZE, THREAD_LOCAL
-from tests.support.consumer import given_away, taken
+from tests.support.consumer import deleter_of, taken
 
 #: Kinds of streams that may be asked for; "per-thread" has CUDA alone.
 TARGETS = ("none", "default", "per-thread", "blocking", "non-blocking")
@@ -356,8 +355,7 @@ class Scenarios:
         called and where Python has no thread: a consumer in C++ may well do that."""
         source, caller, library = gpu.stream(), gpu.stream(), kind(gpu)
         array, tensor = arrived(gpu, library, source)
-        argument = given_away(tensor)
-        deleter = managed_at(argument, True).deleter
+        deleter, argument = deleter_of(taken(tensor))
         del tensor
         gc.collect()
         assert array.deleted() == [0]

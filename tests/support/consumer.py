@@ -66,6 +66,13 @@ def delete_during_exit(held):
     _native.delete_during_exit(_given_away(held))
 
 
+def deleter_of(held):
+    """(deleter, argument), for somebody else to call."""
+    address, versioned = held.address, held.versioned
+    held.forget()
+    return managed_at(address, versioned).deleter, address
+
+
 # ---- exchange tables ------------------------------------------------------------------------
 
 
@@ -88,14 +95,6 @@ def from_object(table, x):
 def taken(tensor):
     """What fastdl's own table gives, ordered for its work stream."""
     return from_object(fastdl.exchange_api(fastdl.Tensor), tensor)
-
-
-def given_away(tensor):
-    """The address of that, for somebody else to delete."""
-    held = taken(tensor)
-    address = held.address
-    held.forget()
-    return address
 
 
 def to_object(table, held):
