@@ -151,16 +151,6 @@ def test_types_without_a_format(request_buffer, dtype):
 # ---- out: Python's own consumers ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_memoryview(name):
-    source = LAYOUTS[name]
-    view = memoryview(fastdl.from_dlpack(source))
-    assert view.shape == source.shape
-    assert view.tolist() == source.tolist()
-    assert view.readonly is not source.flags.writeable
-    assert view.tobytes() == source.tobytes()
-
-
 def test_bytes_and_writing(tensor):
     assert bytes(tensor) == np.arange(6, dtype=np.int32).tobytes()
     memoryview(tensor)[1, 2] = 77

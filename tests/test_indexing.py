@@ -114,13 +114,6 @@ def array():
     return CUBE.copy()
 
 
-def test_too_many_dimensions():
-    with pytest.raises(IndexError, match="64 dimensions"):
-        fastdl.from_dlpack(np.arange(3))[(None,) * 64]
-    with pytest.raises(IndexError, match=r"expected no more indices than dimensions \(0\)"):
-        fastdl.from_dlpack(np.array(5.0))[0]
-
-
 def test_a_view_is_a_new_tensor(array):
     tensor = fastdl.from_dlpack(array)
     assert type(tensor[...]) is fastdl.Tensor
