@@ -145,6 +145,7 @@ REFUSED = {
     (IndexError, "expected no more indices than dimensions"):
         [(0,) * 4, (slice(None),) * 4, (0, ..., 0, 0, 0), (None, *[0] * 4)],
     (IndexError, "Ellipsis"): [(..., ...), (..., 0, ...), (None, ..., ..., None)],
+    (IndexError, "64 dimensions"): [(None,) * 62],
     (TypeError, "got '.*': a Tensor has basic indexing only"): [
         True, (0, False), np.True_, 1.0, "0", b"0", [0], ([0, 1], 0), np.array([0, 1]),
         np.array([True, False]), np.array([[0], [1]]), (0, np.array([0, 1])), {0: 0}, 1j,
