@@ -1,5 +1,7 @@
 """The table of NumPy's arrays against arrays that lie, and that change while they are read."""
 
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -92,11 +94,21 @@ def test_the_struct_of_an_array_decides(enter, lie, dtype):
 
 @every_entry
 @pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize("dtype", ["V1", "V2", "M8[s]", ">f4", "O", "u1,u1"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["V1", "V2", "M8[s]", "m8[s]", ">f4", "O", "u1,u1", "S4", "U4", "g", "G",
+     np.dtypes.StringDType()],
+    ids=str,
+)  # fmt: skip
 def test_types_that_dlpack_has_not(enter, lie, dtype):
+    """BufferError, and the array is as it was."""
     array = np.zeros(3, dtype).view(lying(**LIES[lie]))
-    with pytest.raises(BufferError, match="which DLPack cannot describe"):
+    before = sys.getrefcount(array)
+    with pytest.raises(BufferError, match="which DLPack cannot describe") as caught:
         enter(array)
+    assert caught.type is BufferError
+    del caught
+    assert sys.getrefcount(array) == before
     assert type(array).asked == []
 
 

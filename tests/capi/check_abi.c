@@ -36,64 +36,15 @@ CLAIM(FASTDL_DLPACK_MAJOR == 1 && FASTDL_DLPACK_MINOR == 3);
 CLAIM(DLPACK_MAJOR_VERSION == 1 && DLPACK_MINOR_VERSION == 3);
 #endif
 
-/* ---- enumerators: those of the suite, CLAIM(kDLCPU == 1); CLAIM(kDLCUDA == 2); ... ---- */
+/* ---- enumerators, and layouts where pointers have 64 bits: those of the suite,
+ * CLAIM(kDLCPU == 1); SIZE(DLPackVersion, 8); FIELD(DLPackVersion, major, 0, 4); ... ---- */
 
-NUMBERS
+CLAIMS
 
 CLAIM(DLPACK_FLAG_BITMASK_READ_ONLY == 1);
 CLAIM(DLPACK_FLAG_BITMASK_IS_COPIED == 2);
 CLAIM(DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED == 4);
-
-/* ---- layouts, where pointers have 64 bits ---- */
-
 CLAIM(sizeof(void *) == 8);
-
-SIZE(DLPackVersion, 8);
-FIELD(DLPackVersion, major, 0, 4);
-FIELD(DLPackVersion, minor, 4, 4);
-
-SIZE(DLDeviceType, 4);
-SIZE(DLDevice, 8);
-FIELD(DLDevice, device_type, 0, 4);
-FIELD(DLDevice, device_id, 4, 4);
-
-SIZE(DLDataType, 4);
-FIELD(DLDataType, code, 0, 1);
-FIELD(DLDataType, bits, 1, 1);
-FIELD(DLDataType, lanes, 2, 2);
-
-SIZE(DLTensor, 48);
-FIELD(DLTensor, data, 0, 8);
-FIELD(DLTensor, device, 8, 8);
-FIELD(DLTensor, ndim, 16, 4);
-FIELD(DLTensor, dtype, 20, 4);
-FIELD(DLTensor, shape, 24, 8);
-FIELD(DLTensor, strides, 32, 8);
-FIELD(DLTensor, byte_offset, 40, 8);
-
-SIZE(DLManagedTensor, 64);
-FIELD(DLManagedTensor, dl_tensor, 0, 48);
-FIELD(DLManagedTensor, manager_ctx, 48, 8);
-FIELD(DLManagedTensor, deleter, 56, 8);
-
-SIZE(DLManagedTensorVersioned, 80);
-FIELD(DLManagedTensorVersioned, version, 0, 8);
-FIELD(DLManagedTensorVersioned, manager_ctx, 8, 8);
-FIELD(DLManagedTensorVersioned, deleter, 16, 8);
-FIELD(DLManagedTensorVersioned, flags, 24, 8);
-FIELD(DLManagedTensorVersioned, dl_tensor, 32, 48);
-
-SIZE(DLPackExchangeAPIHeader, 16);
-FIELD(DLPackExchangeAPIHeader, version, 0, 8);
-FIELD(DLPackExchangeAPIHeader, prev_api, 8, 8);
-
-SIZE(DLPackExchangeAPI, 56);
-FIELD(DLPackExchangeAPI, header, 0, 16);
-FIELD(DLPackExchangeAPI, managed_tensor_allocator, 16, 8);
-FIELD(DLPackExchangeAPI, managed_tensor_from_py_object_no_sync, 24, 8);
-FIELD(DLPackExchangeAPI, managed_tensor_to_py_object_no_sync, 32, 8);
-FIELD(DLPackExchangeAPI, dltensor_from_py_object_no_sync, 40, 8);
-FIELD(DLPackExchangeAPI, current_work_stream, 48, 8);
 
 /* ---- signatures: these do not compile as anything else ---- */
 

@@ -10,7 +10,7 @@
 typedef struct {
     PyObject_HEAD
     PyObject *memory; /* bytes */
-    char format[8];
+    char format[16];
     Py_ssize_t itemsize, shape[MAX_NDIM], strides[MAX_NDIM], suboffsets[MAX_NDIM];
     int ndim, of_pointers; /* whether there are suboffsets */
     PyObject *released;    /* NULL, or what is called */

@@ -151,16 +151,6 @@ def test_types_without_a_format(request_buffer, dtype):
 # ---- out: Python's own consumers ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_memoryview(name):
-    source = LAYOUTS[name]
-    view = memoryview(fastdl.from_dlpack(source))
-    assert view.shape == source.shape
-    assert view.tolist() == source.tolist()
-    assert view.readonly is not source.flags.writeable
-    assert view.tobytes() == source.tobytes()
-
-
 def test_bytes_and_writing(tensor):
     assert bytes(tensor) == np.arange(6, dtype=np.int32).tobytes()
     memoryview(tensor)[1, 2] = 77
@@ -239,7 +229,9 @@ def test_asarray_of_casts(form):
         ("l", 4, "int32"), ("l", 8, "int64"), ("<L", 8, "uint64"), ("=L", 4, "uint32"),
         ("n", 4, "int32"), ("q", 8, "int64"), ("Q", 8, "uint64"), ("@N", 8, "uint64"),
         ("q", 4, None), ("i", 8, None), ("l", 2, None), ("L", 16, None), ("h", 4, None),
-        ("b", 0, None), (">i", 4, None), ("", 4, None), ("ll", 8, None),
+        ("b", 0, None), (">i", 4, None), ("", 4, None), ("ll", 8, None), ("c", 1, None),
+        ("<w", 4, None), ("<P", 8, None), ("<g", 16, None), ("T{<i:a:<f:b:}", 8, None),
+        ("T{>i:a:}", 4, None),  # of ctypes
     ],
 )  # fmt: skip
 def test_formats_and_sizes(form, itemsize, name):
@@ -331,33 +323,6 @@ def test_asarray_of_memory_that_another_process_has_too():
     finally:
         shared.close()
         shared.unlink()
-
-
-class Pair(ctypes.Structure):
-    _fields_ = [("a", ctypes.c_int32), ("b", ctypes.c_float)]
-
-
-class Big(ctypes.BigEndianStructure):
-    _fields_ = [("a", ctypes.c_int32)]
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        (Pair * 2)(),
-        (Big * 2)(),
-        (ctypes.c_int32.__ctype_be__ * 2)(),
-        (ctypes.c_longdouble * 2)(),
-        (ctypes.c_void_p * 2)(),
-        (ctypes.c_wchar * 2)(),
-        (ctypes.c_char * 2)(),
-        memoryview(b"abcd").cast("c"),
-    ],
-    ids=lambda source: memoryview(source).format,
-)
-def test_formats_without_a_type(source):
-    with pytest.raises(BufferError, match="which DLPack cannot describe"):
-        fastdl.asarray(source)
 
 
 def numpy_view(field):

@@ -303,12 +303,6 @@ def test_tolist_of_64_dimensions():
     assert value == 7
 
 
-@pytest.mark.parametrize("shape", [(0,), (2,), (1, 2), (3, 0)])
-def test_item_needs_one_element(shape):
-    with pytest.raises(ValueError, match="exactly one element"):
-        fastdl.from_dlpack(np.zeros(shape)).item()
-
-
 def test_item_takes_no_arguments():
     with pytest.raises(TypeError):
         fastdl.from_dlpack(np.zeros(3)).item(0)

@@ -18,10 +18,9 @@ import pytest
 
 import fastdl
 from fastdl._devices import driver
-from tests.support.ctypes_dlpack import Legacy, address_in
+from tests.support.consumer import deleter_of, take
 from tests.support.frameworks import Plain, Table, given_back
 from tests.support.isolate import run_isolated
-from tests.support.memory import taken
 from tests.support.simulation import write
 
 TIMEOUT = 100  # of a process that would wait for ever
@@ -130,12 +129,16 @@ def queue(here, stream, deleter, argument):
         here.sim.ok("cuLaunchHostFunc", stream, deleter, argument)
 
 
+def given_away(tensor, max_version=(1, 3)):
+    """An export, whose deleter somebody else is to call."""
+    return deleter_of(take(tensor.__dlpack__(stream=-1, max_version=max_version)))
+
+
 def drop_in_callback(here, tensors):
     """Exports each tensor, clears the list, and has a callback call the deleters."""
     stream = here.sim.side()
     while tensors:
-        struct, address = taken(tensors.pop())
-        queue(here, stream, struct.deleter, address)
+        queue(here, stream, *given_away(tensors.pop()))
     with here.sim.device(0):
         here.sim.synchronize(stream)
 
@@ -215,10 +218,7 @@ def test_python_in_a_callback_ends_nothing(here):
 def test_an_export_in_the_legacy_form(here):
     """Its deleter is another."""
     array, stream, puts = here.array(), here.sim.side(), Puts()
-    capsule = fastdl.from_dlpack(Plain(array)).__dlpack__(stream=-1)
-    address = address_in(capsule)
-    ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(capsule), b"used_dltensor")
-    queue(here, stream, Legacy.from_address(address).deleter, address)
+    queue(here, stream, *given_away(fastdl.from_dlpack(Plain(array)), max_version=None))
     with here.sim.device(0):
         here.sim.synchronize(stream)
     let_main_run()
@@ -231,10 +231,10 @@ def test_plain_host_memory_is_released_at_once(here):
     """put_off.h says why."""
     array, puts, seen = np.arange(3), Puts(), []
     released, stream = weakref.ref(array), here.sim.side()
-    struct, address = taken(fastdl.asarray(array))
+    deleter, address = given_away(fastdl.asarray(array))
     del array
     after = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: seen.append(released()))
-    queue(here, stream, struct.deleter, address)
+    queue(here, stream, deleter, address)
     queue(here, stream, ctypes.cast(after, ctypes.c_void_p), None)
     with here.sim.device(0):
         here.sim.synchronize(stream)
@@ -377,10 +377,10 @@ def test_nothing_is_scheduled_once_python_ends(kind):
     drop_in_callback(here, [tensor_on(sim)])
     let_main_run()
     assert waiting() == 1
-    struct, address = taken(tensor_on(sim))
+    deleter, address = given_away(tensor_on(sim))
     register = ctypes.CDLL(None).__cxa_atexit
     register.argtypes = [ctypes.c_void_p] * 3
-    assert register(struct.deleter, address, None) == 0
+    assert register(deleter, address, None) == 0
     """,
     )
 
@@ -414,8 +414,7 @@ def test_a_deleter_does_not_wait_for_the_gil(kind):
         kind,
         """
     array = Array(sim)
-    struct, address = taken(fastdl.from_dlpack(Plain(array)))
-    queue(here, sim.side(), struct.deleter, address)
+    queue(here, sim.side(), *given_away(fastdl.from_dlpack(Plain(array))))
     keeping = ctypes.PyDLL(str(sim.path))
     sys.setswitchinterval(10_000)
     keeping.fk_start()

@@ -12,7 +12,7 @@ import pytest
 
 import fastdl
 from fastdl._devices import driver
-from tests.gpu.arrays import Taken
+from tests.support.consumer import deleter_of, taken
 from tests.support.frameworks import (
     MANAGED,
     Array,
@@ -149,7 +149,7 @@ def test_work_of_c_code_on_the_work_stream_is_waited_for(sim, kind):
     work = sim.side()
     with fastdl.use_stream(sim.place, work):
         tensor = fastdl.from_dlpack(kind(array))
-        again = Taken(tensor)  # a consumer of the table
+        again = taken(tensor)  # a consumer of the table
         array.write(work)
         consume(tensor, sim.side(), array)
     del again
@@ -161,7 +161,7 @@ def test_work_of_c_code_is_waited_for_after_its_block_has_been_left(sim, elsewhe
     work = sim.side()
     tensor = fastdl.from_dlpack(Protocol(array))
     with fastdl.use_stream(sim.place, work):
-        again = Taken(tensor)
+        again = taken(tensor)
         array.write(work)
     target = sim.side()
     if elsewhere:
@@ -191,7 +191,7 @@ def test_a_block_around_a_capture_leaves_nothing_to_wait_for(sim):
     tensor.__dlpack__(stream=sim.default)  # drops the edge
     work = sim.side()
     with sim.capturing(work, RELAXED), fastdl.use_stream(sim.place, work):
-        again = Taken(tensor)
+        again = taken(tensor)
         array.write(work)
     consume(tensor, sim.side(), array)
     del again
@@ -203,7 +203,7 @@ def test_a_block_on_the_default_stream_does_not_end_in_silence_during_a_capture(
     tensor = fastdl.from_dlpack(Protocol(array))
     blocking, block = sim.side(blocking=True), fastdl.use_stream(sim.place, sim.default)
     block.__enter__()
-    again = Taken(tensor)
+    again = taken(tensor)
     array.write(sim.default)
     refused = pytest.raises(BufferError, match="a graph is being captured on this device")
     with sim.capturing(blocking, RELAXED), refused:
@@ -223,9 +223,9 @@ def test_a_block_that_nobody_leaves_goes_on(sim):
     def work():
         block = fastdl.use_stream(sim.place, streams.pop())
         block.__enter__()
-        taken = Taken(tensor)
+        held = taken(tensor)
         array.write(number)
-        del block, taken
+        del block, held
         gc.collect()
         assert driver.work_stream(*sim.place) == number
         tensor.__dlpack__(stream=target, max_version=(1, 3))
@@ -307,7 +307,7 @@ def test_a_tensor_whose_work_has_ended_can_be_used_in_a_capture(cuda, lent):
         array.write()
         tensor = fastdl.from_dlpack((Protocol if lent else Table)(array))
         if lent:
-            Taken(tensor)
+            taken(tensor)
         cuda.finish(stream)
         cuda.finish(1)
         with cuda.capturing(capturing, RELAXED):
@@ -320,7 +320,7 @@ def test_a_tensor_whose_work_has_ended_can_be_used_in_a_capture(cuda, lent):
 def test_without_a_driver_the_host_cannot_wait():
     """Three streams may hold work: that of the import, the producer's now, and that of C code."""
     tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
-    Taken(tensor)
+    taken(tensor)
     with (
         current_stream(0x5000),
         fastdl.use_stream(CUDA, 0x6000),
@@ -340,7 +340,7 @@ def test_a_table_that_hands_out_a_tensor_is_asked_for_its_own_stream(sim, origin
     array, target = Array(sim), sim.side()
     made = {"table": Table, "protocol": Protocol, "capsule": lambda array: array.given.capsule()}
     tensor = fastdl.from_dlpack(made[origin](array))
-    _, inside = Taken(tensor).give()
+    _, inside = deleter_of(taken(tensor))
     theirs = sim.side()
     array.write(theirs)
     with current_stream(theirs):
@@ -354,14 +354,14 @@ def test_a_table_that_hands_out_a_tensor_for_who_orders_by_other_means(driverles
     """stream=-1 asks nobody, even if the library captures, and leaves nothing to wait for."""
     if driverless:
         tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)), stream=-1)
-        _, inside = Taken(tensor).give()
+        _, inside = deleter_of(taken(tensor))
         with current_stream(0x70):
             assert fastdl.from_dlpack(Tabled(inside), stream=-1).data_ptr == tensor.data_ptr
         return
     with simulated("cuda") as sim:
         array, theirs = Array(sim), sim.side()
         tensor = fastdl.from_dlpack(array.given.capsule())
-        _, inside = Taken(tensor).give()
+        _, inside = deleter_of(taken(tensor))
         with sim.capturing(theirs, RELAXED), current_stream(theirs):
             back = fastdl.from_dlpack(Tabled(inside), stream=-1)
         assert driver.edges(back) == 0
@@ -400,7 +400,7 @@ def test_what_comes_back_is_ready_on_the_stream_of_the_import(sim, by):
     tensor = fastdl.from_dlpack(array.given.capsule())
     array.write(recorded)
     tensor.record(recorded)
-    holder = Tabled(Taken(tensor).give()[1]) if by == "table" else Around(array, tensor)
+    holder = Tabled(deleter_of(taken(tensor))[1]) if by == "table" else Around(array, tensor)
     stream = sim.side()
     back = fastdl.from_dlpack(holder, stream=stream)
     array.read(stream)
@@ -410,9 +410,9 @@ def test_what_comes_back_is_ready_on_the_stream_of_the_import(sim, by):
 def test_a_table_that_hands_out_a_tensor_without_a_driver():
     tensor = fastdl.from_dlpack(Tabled(Given(device=CUDA)))
     for keywords in ({}, {"stream": 1}):
-        _, inside = Taken(tensor).give()
+        _, inside = deleter_of(taken(tensor))
         assert fastdl.from_dlpack(Tabled(inside), **keywords).data_ptr == tensor.data_ptr
-    _, inside = Taken(tensor).give()
+    _, inside = deleter_of(taken(tensor))
     with pytest.raises(BufferError, match="no CUDA driver"):
         fastdl.from_dlpack(Tabled(inside), stream=0x70)
 

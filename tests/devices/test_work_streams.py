@@ -7,7 +7,6 @@ import pytest
 
 import fastdl
 from fastdl._devices import driver
-from tests.gpu.arrays import Taken
 from tests.support import consumer
 from tests.support.frameworks import (
     MANAGED,
@@ -128,7 +127,7 @@ def test_the_work_stream_of_another_device_is_not_touched(sim, kind):
         tensor = fastdl.from_dlpack(kind(array))
         array.read(sim.default)
         before = sim.calls("cuStreamWaitEvent")
-        Taken(tensor)  # through the table of Tensor
+        consumer.taken(tensor)  # through the table of Tensor
         assert sim.calls("cuStreamWaitEvent") <= before + 2
     consume(tensor, sim.side(), array)
 

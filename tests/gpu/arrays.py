@@ -7,58 +7,17 @@ no DLPack, and the host waits for what it takes. `DefinedLibrary` is made as JAX
 written once, on a stream that nobody else knows. All are honest; none copies or checks anything.
 """
 
-import ctypes
 from contextlib import contextmanager
 
 import fastdl
 from tests.gpu.backends import SIZE
-from tests.support.ctypes_dlpack import READ_ONLY, Table, Versioned, address_in
+from tests.support import consumer
+from tests.support.ctypes_dlpack import READ_ONLY, Versioned, address_in
 from tests.support.producers import Given, Tabled, hostile
 
 UINT8 = (1, 8, 1)
 
-_from_object = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
-_deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
 _kept = []  # every managed tensor ever made: tests are short
-
-
-class Taken:
-    """A managed tensor out of fastdl's own table, ordered for fastdl's work stream. Deleted with
-    this object, unless it is given away."""
-
-    def __init__(self, tensor):
-        table = Table.from_address(address_in(fastdl.exchange_api(fastdl.Tensor)))
-        out = ctypes.c_void_p()
-        _from_object(table.managed_tensor_from_py_object_no_sync)(tensor, out)
-        self.address = out.value
-
-    @property
-    def struct(self):
-        return Versioned.from_address(self.address)
-
-    def give(self):
-        """(deleter, argument), for somebody else to call."""
-        given = self.struct.deleter, self.address
-        self.address = None
-        return given
-
-    def __del__(self):
-        if self.address is not None:
-            deleter, address = self.give()
-            _deleter(deleter)(address)
-
-
-def on_a_foreign_thread(deleter, argument):
-    """Calls a deleter on a thread of the operating system, and waits for its end. Python sees the
-    thread only if the deleter asks for it. (That takes a function that returns a pointer, which
-    nobody looks at.)"""
-    system, thread = ctypes.CDLL(None), ctypes.c_void_p()
-    pointer = ctypes.c_void_p
-    code = system.pthread_create(
-        ctypes.byref(thread), None, pointer(deleter), pointer(argument)
-    ) or system.pthread_join(thread, None)
-    assert code == 0, f"a thread could not be made or joined: {code}"
 
 
 class Chunk:
@@ -234,8 +193,8 @@ class TabledLibrary(Library):
     def take(self, tensor):
         """By fastdl's own table: the order is that of fastdl's work stream."""
         with fastdl.use_stream(self.gpu.device, self.current):
-            came = Taken(tensor)
-        taken = self.array(self, came.struct.tensor.data)
+            came = consumer.taken(tensor)
+        taken = self.array(self, consumer.fields(came)["data"])
         taken.came = came
         return taken
 

@@ -15,8 +15,9 @@ from contextlib import nullcontext
 import pytest
 
 import fastdl
-from tests.gpu.arrays import Library, TabledLibrary, Taken, on_a_foreign_thread
+from tests.gpu.arrays import Library, TabledLibrary
 from tests.gpu.backends import GLOBAL, NEW, OLD, OTHER, SIZE, THREAD_LOCAL
+from tests.support.consumer import deleter_of, taken
 
 #: Kinds of streams that may be asked for; "per-thread" has CUDA alone.
 TARGETS = ("none", "default", "per-thread", "blocking", "non-blocking")
@@ -334,12 +335,12 @@ class Scenarios:
         before."""
         before, source = library.in_use(), gpu.stream()
         box = list(arrived(gpu, library, source))
-        given = Taken(box[1]).give() if foreign else None
+        held = taken(box[1]) if foreign else None
         del box[: 2 if foreign else 1]  # of the array itself, and the tensor
         gc.collect()
         assert library.in_use() > before
         if foreign:
-            on_a_foreign_thread(*given)
+            held.release("thread")
         else:
             thread = threading.Thread(target=box.clear)
             thread.start()
@@ -354,7 +355,7 @@ class Scenarios:
         called and where Python has no thread: a consumer in C++ may well do that."""
         source, caller, library = gpu.stream(), gpu.stream(), kind(gpu)
         array, tensor = arrived(gpu, library, source)
-        deleter, argument = Taken(tensor).give()
+        deleter, argument = deleter_of(taken(tensor))
         del tensor
         gc.collect()
         assert array.deleted() == [0]

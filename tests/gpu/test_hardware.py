@@ -1,8 +1,5 @@
 """The scenarios, and real libraries, on the first NVIDIA GPU. Skipped where there is none."""
 
-import os
-import subprocess
-import sys
 import textwrap
 
 import numpy as np
@@ -15,6 +12,8 @@ from tests.gpu.backends import NEW, OLD, SIZE, Hardware
 from tests.gpu.peers import STREAMS, Cupy, Jax, Numba, Torch, require_jax
 from tests.gpu.scenarios import Scenarios, both
 from tests.interop.peers import require
+from tests.support.isolate import describe, run_python
+from tests.support.producers import Wrapper
 
 pytestmark = pytest.mark.library  # those of a library that is missing are skipped
 
@@ -106,19 +105,6 @@ def test_jax_as_a_consumer(gpu, jax, library, ordered):
 # ---- Numba, by __dlpack__ -------------------------------------------------------------------
 
 
-class Dlpack:
-    """A tensor that has nothing but the methods of DLPack."""
-
-    def __init__(self, tensor):
-        self.tensor = tensor
-
-    def __dlpack_device__(self):
-        return self.tensor.__dlpack_device__()
-
-    def __dlpack__(self, **keywords):
-        return self.tensor.__dlpack__(**keywords)
-
-
 @ORDERED
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda x: x.name)
 def test_numba_kernel_arguments(gpu, library, ordered):
@@ -139,7 +125,7 @@ def test_numba_kernel_arguments(gpu, library, ordered):
     source, array = gpu.stream(), library.make(OLD)
 
     def launch(tensor):
-        copy[(SIZE + 127) // 128, 128, stream](Dlpack(tensor), target)
+        copy[(SIZE + 127) // 128, 128, stream](Wrapper(tensor), target)
 
     try:
         launch(library.give(array, gpu.setup))  # compiles
@@ -206,14 +192,8 @@ def test_torch_graph(gpu):
 
 def run(code, **variables):
     """In a process of its own, which ends well; its errors. Libraries may warn there."""
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **variables},
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", textwrap.dedent(code), env=variables, timeout=120)
+    assert done.returncode == 0, describe(done)
     return done.stderr
 
 

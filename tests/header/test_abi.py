@@ -3,6 +3,7 @@
 Compile-only. The claims are in capi/check_abi.c.
 """
 
+import ctypes
 import importlib.util
 import re
 import shutil
@@ -44,7 +45,32 @@ RELEASES = (80, 100, 110, 120, 130)
 #: By name, as the suite has them.
 NUMBERS = {name: number for table in (structs.DEVICES, structs.CODES)
            for number, name in table.items()}  # fmt: skip
-CLAIMS = "".join(f"CLAIM({name} == {number});" for name, number in NUMBERS.items())
+LAYOUTS = {
+    "DLPackVersion": structs.Version,
+    "DLTensor": structs.Tensor,
+    "DLManagedTensor": structs.Legacy,
+    "DLManagedTensorVersioned": structs.Versioned,
+    "DLPackExchangeAPIHeader": structs.TableHeader,
+    "DLPackExchangeAPI": structs.Table,
+}
+#: What dlpack.h calls the fields of the suite's structs that it names otherwise.
+MEMBERS = {
+    "DLTensor": {"code": "dtype.code", "bits": "dtype.bits", "lanes": "dtype.lanes",
+                 "device_type": "device.device_type", "device_id": "device.device_id"},
+    "DLManagedTensor": {"tensor": "dl_tensor"},
+    "DLManagedTensorVersioned": {"tensor": "dl_tensor"},
+    "DLPackExchangeAPI": {"version": "header.version", "prev_api": "header.prev_api"},
+}  # fmt: skip
+
+
+def claims():
+    for name, number in NUMBERS.items():
+        yield f"CLAIM({name} == {number});"
+    for kind, struct in LAYOUTS.items():
+        yield f"SIZE({kind}, {ctypes.sizeof(struct)});"
+        for name, *_ in struct._fields_:
+            field, member = getattr(struct, name), MEMBERS.get(kind, {}).get(name, name)
+            yield f"FIELD({kind}, {member}, {field.offset}, {field.size});"
 
 
 def run(compiler, source, *flags):
@@ -54,7 +80,7 @@ def run(compiler, source, *flags):
 
 
 def check(compiler, *flags):
-    result = run(compiler, CAPI / "check_abi.c", f"-DNUMBERS={CLAIMS}", *flags)
+    result = run(compiler, CAPI / "check_abi.c", f"-DCLAIMS={''.join(claims())}", *flags)
     assert result.returncode == 0, result.stderr
 
 

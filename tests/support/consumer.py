@@ -6,6 +6,7 @@ in every way a consumer may, and calls the five functions of any exchange table.
 
 import ctypes
 
+import fastdl
 from dlpack_conformance.structs import managed_at
 from tests.support.build import extension
 from tests.support.ctypes_dlpack import Table, Tensor, address_in, capsule, shape_in, strides_in
@@ -65,6 +66,13 @@ def delete_during_exit(held):
     _native.delete_during_exit(_given_away(held))
 
 
+def deleter_of(held):
+    """(deleter, argument), for somebody else to call."""
+    address, versioned = held.address, held.versioned
+    held.forget()
+    return managed_at(address, versioned).deleter, address
+
+
 # ---- exchange tables ------------------------------------------------------------------------
 
 
@@ -82,6 +90,11 @@ def judged(outcome):
 
 def from_object(table, x):
     return judged(hostile.call_from_object(address_in(table), x))
+
+
+def taken(tensor):
+    """What fastdl's own table gives, ordered for its work stream."""
+    return from_object(fastdl.exchange_api(fastdl.Tensor), tensor)
 
 
 def to_object(table, held):

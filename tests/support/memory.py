@@ -1,6 +1,5 @@
 """What the tests of memory and copies on the simulated devices have in common."""
 
-import ctypes
 import gc
 from contextlib import contextmanager
 
@@ -8,7 +7,6 @@ import numpy as np
 
 import fastdl
 from fastdl._core import tensor as core
-from tests.support.ctypes_dlpack import Versioned, address_in
 from tests.support.frameworks import MANAGED, PINNED, Array, Plain, simulated
 
 #: CUDA's names of calls, by what they do.
@@ -97,16 +95,6 @@ def machine(kind, **settings):
                 sim.free(array.pointer, "pinned" if array.type in PINNED.values() else "device")
         fastdl._devices.driver.forget_events(fastdl.Device(found.device).type)
         assert sim.live("allocations") == 0, "memory was not freed"
-
-
-def taken(tensor):
-    """The managed tensor of an export, as a consumer takes it: (struct, its address)."""
-    capsule = tensor.__dlpack__(stream=-1, max_version=(1, 3))
-    address = address_in(capsule)
-    set_name = ctypes.pythonapi.PyCapsule_SetName
-    set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    set_name(capsule, b"used_dltensor_versioned")
-    return Versioned.from_address(address), address
 
 
 def expect_race(sim):
