@@ -467,7 +467,7 @@ def sanitize(session: nox.Session) -> None:
     install_sanitized(session)
     canary = "import ctypes as c; l = c.CDLL(None); l.free(c.c_void_p(4096))"
     session.run("python", "-c", canary, env=preload(session), success_codes=[1], silent=True)
-    existing("tests/test_faults_*.py")  # the main purpose; other tests run too
+    existing("tests/*/test_faults_*.py")  # the main purpose; other tests run too
     # Only Python's own output is captured, so that a fatal report is visible.
     options = [SLOWEST, "--capture=sys", *without(NOT_SANITIZED), *(NOT_SLOW if LANDING else ())]
     session.run("pytest", *options, *session.posargs, env=preload(session))
