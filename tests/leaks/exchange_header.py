@@ -4,9 +4,9 @@ import gc
 import sys
 
 from exchanges import ROUNDS, Answering, New, Old, failing, managed, refused
-from support.build import extension
 
 import fastdl
+from tests.support.build import extension
 
 COPY, CONVERT = 16, 32  # rules of a specification
 INT32, FLOAT32 = 0x12000, 0x12002

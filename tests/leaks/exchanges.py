@@ -10,12 +10,11 @@ import gc
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from support.ctypes_dlpack import READ_ONLY, Legacy, Table, Versioned, address_in, capsule
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import fastdl
 from fastdl._protocol import consumer as _consumer
+from tests.support.ctypes_dlpack import READ_ONLY, Legacy, Table, Versioned, address_in, capsule
 
 ROUNDS = 20
 
