@@ -87,14 +87,14 @@ def load(package: str):
 
 def bridges_of(package: str) -> "tuple[Bridge, ...]":
     """The bridges of the library of a package; none if there are none."""
-    return getattr(load(package), "BRIDGES", ())
+    return load(package).BRIDGES if package in LIBRARIES else ()
 
 
 def stated(cls: type) -> "tuple[type, int, ModuleType | None]":
     """What the file on its library states of a class or of its nearest base: that base, its facts,
     and the file. (cls, 0, None) if no file names any."""
     for base in mro(cls):
-        file = load(package_of(own_names(base)[0]))
+        file = load(package_of(own_module(base)))
         for row, facts in getattr(file, "TYPES", {}).items():
             if is_row(row, base):
                 return base, facts, file
@@ -107,32 +107,31 @@ def table_of(file: "ModuleType | None") -> "Table | None":
     return None if table is None else Table(*table())
 
 
-def mro(cls: type) -> tuple[type, ...]:
-    """The MRO of `cls`, ignoring overrides in its metaclass."""
-    return type.__dict__["__mro__"].__get__(cls)
+#: Of a class, ignoring overrides in its metaclass.
+mro = type.__dict__["__mro__"].__get__
+_module, _name = type.__dict__["__module__"].__get__, type.__dict__["__qualname__"].__get__
 
 
-def own_names(cls: type) -> tuple[str, str]:
-    """The module, "" if it has none, and the qualified name of `cls`, likewise."""
+def own_module(cls: type) -> str:
+    """The module of `cls`, likewise; "" if it has none."""
     try:
-        module = type.__dict__["__module__"].__get__(cls)
+        module = _module(cls)
     except AttributeError:
-        module = None
-    name = type.__dict__["__qualname__"].__get__(cls)
-    return module if isinstance(module, str) else "", name
+        return ""
+    return module if isinstance(module, str) else ""
 
 
 def is_row(row: str, cls: type) -> bool:
     """Whether "package:qualified name" names this class itself, not only a base of it."""
     package, _, own = row.partition(":")
-    module, name = own_names(cls)
-    return own == name and (module == package or module.startswith(f"{package}."))
+    module = own_module(cls)
+    return own == _name(cls) and (module == package or module.startswith(f"{package}."))
 
 
 def bridge_of_class(cls: type):
     """The bridge of a class or of its nearest base that has one; None if none has."""
     for base in mro(cls):
-        for bridge in bridges_of(package_of(own_names(base)[0])):
+        for bridge in bridges_of(package_of(own_module(base))):
             if any(is_row(row, base) for row in bridge.classes):
                 return bridge
     return None

@@ -120,18 +120,19 @@ def _read_known(x):
     own = bridge_for(type(x))
     if own is None:
         return None
-    return _explained(x, front.read, own)
-
-
-def _explained(x, read, *arguments, **keywords):
-    """read(x, ...), or the exception of missing values instead of its own."""
     try:
-        return read(x, *arguments, **keywords)
+        return front.read(x, own)
     except Exception as error:
-        reason = missing.reason(error, x)
-        if reason is error:
-            raise
-        raise reason from error
+        raise_reason(error, x)
+
+
+def raise_reason(error, x):
+    """Raises the exception of missing values instead of `error`, which is being handled, or that
+    again."""
+    reason = missing.reason(error, x)
+    if reason is error:
+        raise
+    raise reason from error
 
 
 def acquire(x, device: "Device | None" = None, copy=None, stream=None) -> Tensor:
@@ -142,7 +143,10 @@ def acquire(x, device: "Device | None" = None, copy=None, stream=None) -> Tensor
         return place(asarray(x), device, copy, stream)
     if device is None and copy is None and stream is None:
         return asarray(x)
-    return _explained(x, exchange.from_dlpack, device=device, copy=copy, stream=stream)
+    try:
+        return exchange.from_dlpack(x, device=device, copy=copy, stream=stream)
+    except Exception as error:
+        raise_reason(error, x)
 
 
 def _is_exporter(x) -> bool:
