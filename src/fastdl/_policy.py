@@ -42,7 +42,7 @@ WAYS_UP = (
     (
         "_core/exchange.pyx",
         "_protocol/consumer.py",
-        "acquire_over_protocol check_delivery from_dlpack place",
+        "acquire_over_protocol from_dlpack place",
         "imports with keywords",
     ),
     ("_core/exchange.pyx", "_bridges/lookup.py", "stated table_of", "a file states facts"),

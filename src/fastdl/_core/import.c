@@ -381,9 +381,10 @@ int fdl_where(PyObject *object, const fastdl_record *record, DLDevice *device)
         } else if (!fastdl_has_succeeded_()) {
             return -1;
         }
-        if (lent.ndim == -1)
-            return fdl_announced_device(object, device);
-        *device = lent.device;
+        if (lent.ndim != -1)
+            *device = lent.device;
+        else if (fdl_announced_device(object, device) < 0)
+            return fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
     }
     return 1;
 }

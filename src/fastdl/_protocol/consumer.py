@@ -17,7 +17,7 @@ from fastdl._core.device import CPU, Device, DeviceType, normalised
 from fastdl._core.errors import CopyRequiredError, refusal, type_name
 from fastdl._devices import driver
 from fastdl._protocol.placement import copy_obstacle, make_copy, mark_unless_shared, satisfies
-from fastdl._protocol.streams import DEFAULT, consumer_stream, ordering
+from fastdl._protocol.streams import consumer_stream
 
 Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
 
@@ -131,7 +131,7 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
     keywords: dict[str, object] = {"max_version": MAX_VERSION}
     if source is None:
         try:
-            source = announced_device(x)
+            source = exchange.announced_device(x)
         except Exception:
             if exchange.facts_of(type(x)) & exchange.TYPE_NATIVE:  # whose table refused
                 return Plan(PROTOCOL, target, copy, producer=producer, keywords=keywords)
@@ -228,8 +228,7 @@ def acquire_from_producer(x, plan):
         tensor = core.import_capsule(  # a copy is not immutable, whatever x is
             capsule, facts=0 if is_copy else facts, producer=x, unordered=False
         )
-        if tensor.device != where:
-            check_delivery(x, where.__dlpack_device__(), tensor)
+        exchange.check_delivery(x, where.type, where.id, tensor)
     except (BufferError, RuntimeError, AssertionError, ValueError) as error:
         # Other types are raised by torch, JAX, and NumPy before 2.3.
         if plan.where == plan.source and not plan.keywords.get("copy"):
@@ -354,50 +353,6 @@ _OLDER_PROTOCOLS = (
     "__arrow_c_array__",
     "__array__",
 )
-
-
-def check_delivery(x, where, tensor) -> None:
-    """Checks that the stream chosen for `where`, (type, id) of a device, fits the delivered tensor.
-
-    The device in the capsule is authoritative: torch announces pinned memory as such, and delivers
-    it as plain host memory.
-    """
-    where = normalised(*where)
-    if where == CPU and tensor.device.type == DeviceType.CUDA_MANAGED:
-        return  # a CPU can read it, so the producer need not copy it
-    kind = ordering(where)
-    elsewhere = kind in DEFAULT and tensor.device.id != where.id
-    if ordering(tensor.device) != kind or (elsewhere and where.type != DeviceType.CUDA_MANAGED):
-        raise refusal(
-            BufferError,
-            f"{type_name(x)!r} announced data on {where} and delivered "
-            f"{core.describe(tensor)}, where work is ordered in another way. Its producer is at "
-            f"fault",
-        )
-
-
-def announced_device(x) -> Device:
-    """The result of `x.__dlpack_device__()`, normalised: ids may be None, types may be enums."""
-    method = exchange.special(x, "__dlpack_device__")
-    if method is None:
-        raise refusal(
-            TypeError,
-            f"expected a DLPack producer, got {type_name(x)!r}, which has __dlpack__ but "
-            f"not __dlpack_device__",
-        )
-    answer = method()
-    try:
-        if isinstance(answer, dict) or len(answer) != 2:
-            raise ValueError("not a pair")
-        kind, ordinal = answer[0], answer[1]
-        kind = kind if hasattr(kind, "__index__") else kind.value  # a member of an enum
-        return normalised(kind, 0 if ordinal is None else ordinal)
-    except (TypeError, ValueError, AttributeError, LookupError) as error:
-        raise refusal(
-            TypeError,
-            f"expected (device type, device id) from __dlpack_device__ of "
-            f"{type_name(x)!r}, got {answer!r}",
-        ) from error
 
 
 def negotiate(x, plan):

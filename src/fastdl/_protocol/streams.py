@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from fastdl._core.device import _DeviceLike
 
-NONE, CUDA, ROCM, OPAQUE = range(4)  # fastdl_stream_kind in fastdl.h
+NONE, CUDA, ROCM = range(3)  # fastdl_stream_kind in fastdl.h
 
 DEFAULT = {CUDA: 1, ROCM: 0}
 
@@ -82,20 +82,8 @@ def refuse_other_device(stream, device: Device) -> None:
 
 def validate_stream(stream, device: Device):
     """`stream`, None or an int, if `device` has it; ValueError or BufferError otherwise."""
-    kind = device.stream_kind
-    if stream is None or stream == -1:
-        return stream
-    if kind == NONE:
-        raise ValueError(f"{device} has no streams: expected stream=None or -1, got {stream}")
-    if kind == OPAQUE:
-        raise BufferError(f"DLPack has no stream numbers for {device}: pass stream=None")
-    if kind == CUDA and stream == 0:
-        raise ValueError(
-            "stream 0 is ambiguous on CUDA: pass 1 for the legacy default stream or 2 for the "
-            "per-thread default stream"
-        )
-    if kind == ROCM and stream in (1, 2):
-        raise ValueError(f"ROCm has no stream {stream}: pass 0 for the default stream")
+    if stream is not None:
+        driver.check_number(*device.__dlpack_device__(), stream)
     return stream
 
 
