@@ -66,7 +66,6 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_ASK_BITS
         FASTDL_TYPE_KEEP
         FASTDL_TYPE_UNORDERED
-        FASTDL_TYPE_NO_STREAM
         FASTDL_TYPE_CHECKED
 
 

@@ -236,9 +236,11 @@ def has_driver(int32_t type):
         fdl_has_driver(kind_of(type)))
 
 
-def check_number(int32_t type, int32_t ordinal, int64_t stream):
-    """ValueError or BufferError unless a device has a stream of that number."""
-    fastdl_check_stream_(device_of(type, ordinal), stream)
+def validate_stream(stream, device):
+    """`stream`, None or an int, if the Device has it; ValueError or BufferError otherwise."""
+    if stream is not None:
+        fastdl_check_stream_(device_of(device.type, device.id), stream)
+    return stream
 
 
 def check_stream(int32_t type, int32_t ordinal, int64_t stream):

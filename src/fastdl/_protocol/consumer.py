@@ -13,7 +13,7 @@ from collections import namedtuple
 
 from fastdl._core import exchange
 from fastdl._core import tensor as core
-from fastdl._core.device import CPU, Device, DeviceType, normalised
+from fastdl._core.device import CPU, Device, DeviceType
 from fastdl._core.errors import CopyRequiredError, refusal, type_name
 from fastdl._devices import driver
 from fastdl._protocol.placement import copy_obstacle, make_copy, mark_unless_shared, satisfies
@@ -90,29 +90,21 @@ def plan_table(x, target, copy, stream):
     copy better than fastdl, and where no driver is there to order what the table gives."""
     if stream == -1 and target is None and not copy:
         return Plan(TABLE, None, copy, -1, stream)
-    source = device_in_table(x)
+    source = exchange.where(x)
     if source is not None and not (source.is_host and satisfies(source, target)):
         has_driver = driver.has_driver(source.type)
         copies = copy or not satisfies(source, target)  # then the stream may be of the target
         orders = copies or has_driver or consumer_stream(stream, source) in (None, -1)
-        if has_dlpack_method(x) and (copies or not orders):
+        if exchange.special(x, "__dlpack__") is not None and (copies or not orders):
             over_protocol = plan_protocol(x, target, copy, stream, source)
             if over_protocol.path != REFUSED or not has_driver:
                 return over_protocol
     if stream is None:
         return PLAIN[copy] if target is None else Plan(TABLE, target, copy, 1, source=source)
-    if target is not None or source is not None:
-        consumer_stream(stream, target or source)  # ValueError: not its own
+    where = target or source
+    if where is not None:
+        consumer_stream(stream, where)  # ValueError: not its own
     return Plan(TABLE, target, copy, -1 if stream == -1 else 0, stream, source=source)
-
-
-HOST = CPU.__dlpack_device__()
-
-
-def device_in_table(x):
-    """The device of `x`, whose type has an exchange table; None: only the result of that tells."""
-    found = exchange.where(x)
-    return None if found is None else CPU if found == HOST else normalised(*found)
 
 
 def may_share(source, where) -> bool:
@@ -317,21 +309,13 @@ def place(tensor, target, copy, stream):
     return placed
 
 
-# ---- for the compiled entry -----------------------------------------------------------------
-
-
-def acquire_over_protocol(x, announced=None):
-    """from_dlpack(x) without the table of its type, or after it refused. `announced`: what
-    `__dlpack_device__` returned, if it was called already."""
-    return acquire(x, plan_protocol(x, source=announced and normalised(*announced)))
+def acquire_over_protocol(x, source=None):
+    """from_dlpack(x) without the table of its type, or after it refused. `source`: the
+    device of the data, if that is known."""
+    return acquire(x, plan_protocol(x, source=source))
 
 
 # ---- calling a producer ---------------------------------------------------------------------
-
-
-def has_dlpack_method(x) -> bool:
-    """Whether `x` has the protocol's methods, and not just an exchange table."""
-    return exchange.special(x, "__dlpack__") is not None
 
 
 def _remedy(x) -> str:
