@@ -64,7 +64,6 @@ MODULES = [
     "fastdl._core.tensor",
     "fastdl._core.exchange",
     "fastdl._devices.driver",
-    "fastdl._bridges.bridge",
     "fastdl._bridges._numpy",
     "fastdl._convert.convert",
 ]
@@ -83,6 +82,7 @@ def c_of_modules() -> list[str]:
             "wraparound": False,
             "embedsignature": True,
             "embedsignature.format": "clinic",
+            "auto_pickle": False,  # its methods would only refuse
             "freethreading_compatible": True,  # importing fastdl leaves the GIL off
         },
     )

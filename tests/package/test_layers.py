@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from fastdl import _policy
-from fastdl._policy import WAYS_UP
 from tests.support.build import ROOT
-from tests.support.layers import LAYERS
+from tests.support.layers import LAYERS, WAYS_UP
 
 SOURCE = ROOT / "src" / "fastdl"
 

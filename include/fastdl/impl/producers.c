@@ -95,14 +95,12 @@ static int fastdl_wrap_produced_(DLManagedTensorVersioned *managed, void **out)
     return -1;
 }
 
-/* Checks that a stream, which may be absent, is one that the device has: 0, or -1 with ValueError
- * or BufferError. */
-static int fastdl_check_stream_(const fastdl_request *request, DLDevice device)
+/* Checks that a stream is one that the device has: 0, or -1 with ValueError or BufferError. */
+FASTDL_SHARED_ int fastdl_check_stream_(DLDevice device, int64_t stream)
 {
     const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
-    int64_t stream = request->stream;
     fastdl_text_ name;
-    if (!request->has_stream || stream == -1)
+    if (stream == -1)
         return 0;
     name.length = 0;
     fastdl_put_device_(&name, device);
@@ -279,7 +277,8 @@ static PyObject *fastdl_answer_(const fastdl_description *description,
 {
     DLDevice here = description->dl.device;
     int is_ready;
-    if (!fastdl_satisfies_(here, request->device) || fastdl_check_stream_(request, here) < 0)
+    if (!fastdl_satisfies_(here, request->device) ||
+        (request->has_stream && fastdl_check_stream_(here, request->stream) < 0))
         return NULL;
     if (request->copy > 0)
         return here.device_type == kDLCPU ? fastdl_capsule_(fastdl_copy_of_(description), versioned)

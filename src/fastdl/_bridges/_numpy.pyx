@@ -28,7 +28,7 @@ from fastdl._core.tensor cimport (
 from fastdl._native import dtype_facts
 from fastdl._core.dtype import DType
 from fastdl._core.errors import refusal, type_name
-from fastdl._bridges.bridge cimport fastdl_maker
+from fastdl._bridges.maker cimport fastdl_maker
 
 # The small part of NumPy's C API that is needed, declared here so that the generated code is the
 # same for every release of NumPy.

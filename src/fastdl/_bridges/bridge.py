@@ -1,5 +1,125 @@
-"""A placeholder for the compiled module: see fastdl/_library.py."""
+"""Bridge: what is known of a library to whose objects convert converts."""
 
-from fastdl._library import load
+from fastdl._core.foreign import loaded_version, release
 
-load(__name__)
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from typing_extensions import CapsuleType
+
+    from fastdl._core.device import Device
+    from fastdl._core.dtype import DType
+    from fastdl._core.tensor import Tensor
+
+#: The strides that a library accepts: all; all but negative ones; those of elements without gaps,
+#: with the dimensions in any order; those of row-major elements without gaps. Dimensions of size 1,
+#: and tensors without elements, always fit.
+ANY, POSITIVE, DENSE, COMPACT = range(4)
+
+#: What becomes of read-only data in a library: it stays read-only; or all data there is read-only,
+#: so immutable memory is shared; or all its arrays are writable, so a copy is needed.
+KEPT, IMMUTABLE, COPIED = range(3)
+
+#: The facts that may depend on the version of a library.
+BY_VERSION = "make", "strides", "readonly", "alignment", "ndims", "dtypes", "copies", "devices"
+
+#: The device of the data.
+HOST, DEVICE, ANYWHERE = "host", "device", "anywhere"
+
+
+class Bridge:
+    """A type that convert makes objects of: how it is recognised, and what its library accepts.
+
+    name: the type as its users write it. title: the library's name in messages.
+    classes: "package:qualified name" of classes that stand for this type, and whose objects need no
+        conversion to it. Classes are found by these names, so nothing is imported.
+    make: make(tensor, like) returns an object on the memory of a Tensor that fits. `like` is the
+        type or the module that the caller passed. It imports the library. Not needed if `quick`
+        returns a function.
+    read: read(x) returns a Tensor on the memory of an object, if DLPack cannot, or describes it
+        wrongly. A copy is marked as such.
+    reads: the names of the element types, in DLPack's description, to which `read` applies: read(x,
+        tensor) gets the tensor from DLPack; None: all.
+    read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise.
+    move: move(x, device) returns a copy of an object of this type on a device of CUDA or ROCm; for
+        a library of device memory alone, also of an ndarray.
+    empty: empty(shape, dtype, device) returns a new object on a device, for results of C code;
+        needed where the type has no exchange table that allocates.
+    strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
+    alignment: of the data, in bytes. ndims: the least and the greatest number of dimensions.
+    dtypes: the names of the element types it accepts; None: it decides itself.
+    copies: copies(tensor) returns whether `make` copies (None: it may), and its docstring names
+        that data; or True: all.
+    devices: HOST, DEVICE or ANYWHERE.
+    quick: quick() returns a faster way to make objects: a capsule "fastdl_maker", an exchange table
+        in a capsule, or a function of a Tensor; None: there is none. Called once, when the library
+        is loaded.
+    since: the first version whose objects are made; "": any.
+    before: version -> the facts that hold before it: make, strides, readonly, alignment, ndims,
+        dtypes, copies, devices.
+    built: built() returns those that hold for the library as it was built. Called once, when the
+        library is loaded.
+    """
+
+    library: "Any" = None  # what convert.pyx keeps of it
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        title: str,
+        classes: "Iterable[str]",
+        make: "Callable[[Tensor, Any], Any] | None" = None,
+        read: "Callable[..., Tensor] | None" = None,
+        reads: "Iterable[str] | None" = None,
+        read_copy: "Callable[[Any], Tensor] | None" = None,
+        move: "Callable[[Any, Device], Any] | None" = None,
+        empty: "Callable[[tuple[int, ...], DType, Device], Any] | None" = None,
+        strides: int = ANY,
+        readonly: int = KEPT,
+        alignment: int = 1,
+        ndims: tuple[int, int] = (0, 64),
+        dtypes: "Iterable[str] | None" = None,
+        copies: "bool | Callable[[Tensor], bool | None]" = False,
+        devices: str = HOST,
+        quick: "Callable[[], CapsuleType | Callable[[Tensor], Any] | None] | None" = None,
+        since: str = "",
+        before: "Mapping[str, Mapping[str, Any]] | None" = None,
+        built: "Callable[[], Mapping[str, Any]] | None" = None,
+    ) -> None:
+        self.name, self.title, self.classes = name, title, tuple(classes)
+        self.make, self.move, self.empty = make, move, empty
+        self.read, self.read_copy = read, read_copy
+        self.reads = None if reads is None else frozenset(reads)
+        self.strides, self.readonly, self.alignment = strides, readonly, alignment
+        self.ndims = ndims
+        self.dtypes = None if dtypes is None else frozenset(dtypes)
+        self.copies, self.devices = copies, devices
+        self.quick, self.since, self.before, self.built = quick, since, before or {}, built
+        self.facts = {name: getattr(self, name) for name in BY_VERSION}
+        self.outdated: str | None = None  # the loaded version, if it is older than `since`
+
+    def __repr__(self) -> str:
+        return f"<bridge to {self.name}>"
+
+    def start(self) -> "Any":
+        """Makes the facts those of the loaded version of a library, and returns the result of
+        `quick`, or None."""
+        version = loaded_version(self.name)
+        facts = self.of(version, None if self.built is None else self.built()).facts
+        outdated = () < release(version) < release(self.since)
+        path = self.quick() if self.quick is not None and not outdated else None
+        vars(self).update(facts, outdated=version if outdated else None)
+        return path
+
+    def of(self, version: str, built: "Mapping[str, Any] | None" = None) -> "Bridge":
+        """The bridge with the facts about a version of the library ("": the newest), and about how
+        it was built: what `built()` returned."""
+        facts = self.facts.copy()
+        for limit in sorted(self.before, key=release, reverse=True):
+            if () < release(version) < release(limit):
+                facts.update(self.before[limit])
+        facts.update(built or {})
+        return Bridge(self.name, title=self.title, classes=self.classes, **facts)

@@ -14,7 +14,7 @@ from fastdl._cli.expression import evaluate
 from fastdl._cli.libraries import BY_NAME, Library, installed
 from fastdl._cli.probe import summary
 from fastdl._cli.processes import describe_status, status_of, workers
-from fastdl._cli.words import terminal_width, wrapped
+from fastdl._cli.screen import terminal_width, wrapped
 
 SECONDS = 60  # that a library may print nothing
 VALUES = [0, 1, 2, 3, 4, 5]

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fastdl._cli.screen import Screen
-from fastdl._cli.words import counted
+from fastdl._cli.screen import Screen, counted
 
 
 def show(found: dict[str, Any], screen: Screen) -> None:

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastdl._cli.words import terminal_width
+from fastdl._cli.screen import terminal_width
 
 AT_ONCE = 2  # processes; more would disturb each other's timings
 #: Makes libraries print less, and not reserve the memory of a GPU. The user's settings win.

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fastdl._cli.libraries import BY_NAME
-from fastdl._cli.screen import Screen
-from fastdl._cli.words import counted
+from fastdl._cli.screen import Screen, counted
 
 
 def show(report: dict[str, Any], screen: Screen) -> None:

@@ -12,7 +12,7 @@ from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device, DeviceType
 from fastdl._devices import driver
 from fastdl._protocol import placement, streams
-from fastdl._protocol.consumer import Capsule, announced_device, place
+from fastdl._protocol.consumer import Capsule, place
 
 
 def complete(x, like, device, copy, stream):
@@ -64,7 +64,7 @@ def is_there(x, own, where) -> bool:
         return False
     over_dlpack = (own is None or own.read is None) and exchange.is_producer(x)
     if over_dlpack and exchange.special(x, "__dlpack_device__") is not None:
-        return placement.satisfies(announced_device(x), where)  # without ordering anything
+        return placement.satisfies(exchange.announced_device(x), where)  # without ordering anything
     return placement.satisfies(imported(x, own).device, where)
 
 

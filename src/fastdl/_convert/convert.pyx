@@ -9,14 +9,13 @@ import cython
 from cpython.exc cimport PyErr_Occurred
 from cpython.module cimport PyModule_Check
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.pycapsule cimport PyCapsule_New
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.type cimport PyType_Check
-from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.string cimport memset
 
-from fastdl._bridges.bridge cimport (
-    ANY_, Bridge, DENSE_, fastdl_maker, IMMUTABLE_, KEPT_, POSITIVE_,
-)
+from fastdl._bridges.maker cimport fastdl_maker
 from fastdl._core.exchange cimport record_of
 from fastdl._core.native cimport (
     DLDataType, DLDevice, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
@@ -31,6 +30,7 @@ from fastdl._core.native cimport (
     fdl_values_differ, kDLCPU, kDLFloat4_e2m1fn,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object
+from fastdl._bridges.bridge import DEVICE, HOST
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import Device
@@ -60,29 +60,106 @@ def install(module):
     policy = module
 
 
-# ---- what fits ------------------------------------------------------------------------------
+# ---- libraries ------------------------------------------------------------------------------
 
 
 cdef inline bint is_plain(int code, int bits, int lanes) noexcept:
-    """Whether Bridge.sizes can hold an element type."""
+    """Whether limits.sizes can hold an element type."""
     return code <= kDLFloat4_e2m1fn and lanes == 1 and bits & (bits - 1) == 0
 
 
-cdef inline bint has_dtype(Bridge bridge, DLDataType dtype) noexcept:
+cdef enum:  # Bridge.strides
+    ANY_, POSITIVE_, DENSE_, COMPACT_
+
+cdef enum:  # Bridge.readonly
+    KEPT_, IMMUTABLE_, COPIED_
+
+ctypedef struct limits:  # of a library: what its Bridge says
+    int strides, readonly
+    int64_t alignment
+    int32_t least_ndim, most_ndim
+    bint host, device, every_dtype
+    uint8_t sizes[kDLFloat4_e2m1fn + 1]  # `dtypes` of one lane by their codes: bits, or-ed
+
+
+cdef limits limits_of(bridge) except *:
+    cdef limits takes
+    memset(&takes, 0, sizeof(takes))
+    takes.strides, takes.readonly = bridge.strides, bridge.readonly
+    takes.alignment = bridge.alignment
+    takes.least_ndim, takes.most_ndim = bridge.ndims
+    takes.host, takes.device = bridge.devices != DEVICE, bridge.devices != HOST
+    takes.every_dtype = bridge.dtypes is None
+    for dtype in map(DType, bridge.dtypes or ()):
+        if is_plain(dtype.code, dtype.bits, dtype.lanes):
+            takes.sizes[dtype.code] |= <uint8_t>dtype.bits
+    return takes
+
+
+@cython.final
+cdef class Library:
+    """What calls read of a Bridge, and the library's own fast path."""
+
+    cdef object bridge, make, read, reads, outdated
+    cdef object importer  # importer(tensor) is make(tensor, like), if there is one function for it
+    cdef limits takes
+    cdef const void *started  # not NULL once `quick` was called
+    cdef const fastdl_maker *maker       # a fast `make` for host memory, or NULL
+    cdef const DLPackExchangeAPI *table  # a table for all memory that fastdl orders, or NULL
+
+    def __init__(self, bridge):
+        self.bridge, self.make, self.takes = bridge, bridge.make, limits_of(bridge)
+        self.read, self.reads = bridge.read, bridge.reads
+
+    cdef int start(self) except -1:
+        """Determines the loaded version of a library, and its fast paths. Does so only once."""
+        cdef limits takes
+        if fastdl_atomic_load_(&self.started) is not NULL:
+            return 0
+        path = self.bridge.start()
+        make, outdated, takes = self.bridge.make, self.bridge.outdated, limits_of(self.bridge)
+        with cython.critical_section(self):  # another thread's path may be in use already
+            if fastdl_atomic_load_(&self.started) is NULL:
+                self.make, self.outdated, self.takes = make, outdated, takes
+                self.use(path)
+                fastdl_atomic_store_(&self.started, <const void *>self)
+        return 0
+
+    cdef int use(self, path) except -1:
+        """Makes objects by `path`, the result of `quick`, where possible."""
+        if PyCapsule_IsValid(path, "fastdl_maker"):
+            self.maker = <const fastdl_maker *>PyCapsule_GetPointer(path, "fastdl_maker")
+        elif PyCapsule_IsValid(path, "dlpack_exchange_api"):
+            self.table = <const DLPackExchangeAPI *>PyCapsule_GetPointer(
+                path, "dlpack_exchange_api")
+        else:
+            self.importer = path
+
+
+cdef Library library_of(bridge):
+    """That of a Bridge, which has one."""
+    found = bridge.library
+    return vars(bridge).setdefault("library", Library(bridge)) if found is None else found
+
+
+# ---- what fits ------------------------------------------------------------------------------
+
+
+cdef inline bint has_dtype(Library library, DLDataType dtype) noexcept:
     """Whether a library has an element type. False also for rare ones, which are then looked up by
     name."""
-    return bridge.dtypes is None or (
+    return library.takes.every_dtype or (
         is_plain(dtype.code, dtype.bits, dtype.lanes)
-        and bridge.sizes[dtype.code] & dtype.bits != 0)
+        and library.takes.sizes[dtype.code] & dtype.bits != 0)
 
 
-cdef inline bint has_place(Bridge bridge, const DLTensor *memory) noexcept:
+cdef inline bint has_place(Library library, const DLTensor *memory) noexcept:
     """Whether a library has tensors of that many dimensions on that device."""
     cdef bint host = memory.device.device_type == kDLCPU
     if not host:
         host = fastdl_find_device(<int32_t>memory.device.device_type).host
-    return ((bridge.host if host else bridge.device)
-            and bridge.least_ndim <= memory.ndim <= bridge.most_ndim)
+    return ((library.takes.host if host else library.takes.device)
+            and library.takes.least_ndim <= memory.ndim <= library.takes.most_ndim)
 
 
 cdef bint is_dense(const DLTensor *tensor) noexcept:
@@ -117,18 +194,20 @@ cdef bint takes_strides(int strides, const DLTensor *tensor) noexcept:
 
 @cython.cdivision(True)  # nothing may raise
 cdef int obstacle(
-        Bridge bridge, const DLManagedTensorVersioned *managed, bint immutable) noexcept:
+        Library library, const DLManagedTensorVersioned *managed, bint immutable) noexcept:
     """Why the library needs a copy of a tensor; 0: it does not. `immutable`: its elements never
     change."""
     cdef const DLTensor *memory = &managed.dl_tensor
     if (managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY
-            and bridge.readonly != KEPT_ and not (immutable and bridge.readonly == IMMUTABLE_)
+            and library.takes.readonly != KEPT_
+            and not (immutable and library.takes.readonly == IMMUTABLE_)
             and not fastdl_is_empty_(memory)):
         return READ_ONLY
-    if not takes_strides(bridge.strides, memory):
+    if not takes_strides(library.takes.strides, memory):
         return LAYOUT
-    if (bridge.alignment > 1
-            and (<uintptr_t>memory.data + memory.byte_offset) % <uintptr_t>bridge.alignment != 0):
+    if (library.takes.alignment > 1
+            and (<uintptr_t>memory.data + memory.byte_offset)
+            % <uintptr_t>library.takes.alignment != 0):
         return ALIGNMENT
     return 0
 
@@ -138,11 +217,11 @@ REASONS = None, "read-only", "layout", "alignment"
 
 
 cdef inline bint fits(
-        Bridge bridge, const DLManagedTensorVersioned *managed, bint immutable) noexcept:
+        Library library, const DLManagedTensorVersioned *managed, bint immutable) noexcept:
     """Whether the library accepts a tensor without a copy. False also if that needs a closer
     check."""
-    return (has_place(bridge, &managed.dl_tensor) and has_dtype(bridge, managed.dl_tensor.dtype)
-            and obstacle(bridge, managed, immutable) == 0)
+    return (has_place(library, &managed.dl_tensor) and has_dtype(library, managed.dl_tensor.dtype)
+            and obstacle(library, managed, immutable) == 0)
 
 
 cdef void normalise_strides(fdl_description *description) noexcept:
@@ -167,12 +246,12 @@ cdef void normalise_strides(fdl_description *description) noexcept:
         step *= memory.shape[i]
 
 
-cdef void adapt(fdl_description *description, Bridge bridge) noexcept:
+cdef void adapt(fdl_description *description, Library library) noexcept:
     """Rewrites the description of memory that fits into the form that the library expects. Only for
     a description that is not shared yet."""
-    if bridge.strides != ANY_:
+    if library.takes.strides != ANY_:
         normalise_strides(description)
-    if bridge.readonly != KEPT_:
+    if library.takes.readonly != KEPT_:
         # Memory shared with it is immutable, or has no elements, and it may request a legacy
         # capsule, which has no flags.
         description.managed.flags &= ~<uint64_t>DLPACK_FLAG_BITMASK_READ_ONLY
@@ -195,8 +274,8 @@ cdef Tensor import_quickly(object x, const fastdl_record *record):
     return tensor
 
 
-cdef Tensor read_as(object x, Bridge own, const fastdl_record *record):
-    """The tensor of an object of the library of `own`, whose type has `record`; None if it has
+cdef Tensor read_as(object x, Library own, const fastdl_record *record):
+    """The tensor of an object of the library `own`, whose type has `record`; None if it has
     neither a reader nor DLPack, so that only the other interfaces of asarray remain."""
     cdef Tensor tensor
     if own.read is not None and own.reads is None:
@@ -209,29 +288,31 @@ cdef Tensor read_as(object x, Bridge own, const fastdl_record *record):
     return tensor
 
 
-def read(x, Bridge own not None):
+def read(x, own):
     """A Tensor on the memory of an object of the library of `own`, by its reader or DLPack; None if
     it has neither."""
-    return read_as(x, own, record_of(type(x)))
+    return read_as(x, library_of(own), record_of(type(x)))
 
 
 # ---- converting -----------------------------------------------------------------------------
 
 
-cdef Tensor fitted(Tensor tensor, Bridge bridge, x, copy, stream):
-    """`tensor` or a copy, in a form that the library of `bridge` accepts, ready on `stream` as
+cdef Tensor fitted(Tensor tensor, Library library, x, copy, stream):
+    """`tensor` or a copy, in a form that `library` accepts, ready on `stream` as
     `tensor` is. `tensor` is not shared yet; it was made from `x`."""
     cdef DLTensor *memory = &tensor.description.managed.dl_tensor
     cdef int reason
-    if bridge.outdated is not None or not has_place(bridge, memory) or not (
-            has_dtype(bridge, memory.dtype) or tensor.dtype.name in bridge.dtypes):
-        raise policy.refusals.refuse(x, tensor, bridge)
-    reason = obstacle(bridge, &tensor.description.managed, tensor.description.block.immutable)
+    if library.outdated is not None or not has_place(library, memory) or not (
+            has_dtype(library, memory.dtype) or tensor.dtype.name in library.bridge.dtypes):
+        raise policy.refusals.refuse(x, tensor, library.bridge)
+    reason = obstacle(library, &tensor.description.managed, tensor.description.block.immutable)
     if copy is not None:
-        copies = bridge.copies if isinstance(bridge.copies, bool) else bridge.copies(tensor)
+        copies = library.bridge.copies
+        if not isinstance(copies, bool):
+            copies = copies(tensor)
         if copy is False:
             if reason != 0 or copies is not False:
-                raise policy.refusals.forbid(x, tensor, bridge, REASONS[reason], copies)
+                raise policy.refusals.forbid(x, tensor, library.bridge, REASONS[reason], copies)
         elif reason == 0 and copies is not True and tensor.description.managed.flags & (
                 DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY
         ) != DLPACK_FLAG_BITMASK_IS_COPIED:
@@ -240,10 +321,10 @@ cdef Tensor fitted(Tensor tensor, Bridge bridge, x, copy, stream):
         if memory.device.device_type == kDLCPU:
             return copy_host(tensor)
         tensor = policy.complete.copy(tensor, x, stream)
-        reason = obstacle(bridge, &tensor.description.managed, False)
+        reason = obstacle(library, &tensor.description.managed, False)
         if reason != 0:
-            raise policy.refusals.unfit(x, tensor, bridge, REASONS[reason])
-    adapt(tensor.description, bridge)
+            raise policy.refusals.unfit(x, tensor, library.bridge, REASONS[reason])
+    adapt(tensor.description, library)
     return tensor
 
 
@@ -285,45 +366,45 @@ cdef object over_table(const DLPackExchangeAPI *table, DLManagedTensorVersioned 
     return result
 
 
-def make(Tensor tensor not None, Bridge bridge not None, x, like, copy, stream):
+def make(Tensor tensor not None, bridge, x, like, copy, stream):
     """An object of `bridge` on the memory of `tensor`, which is not shared yet and was made from
     `x`. Copies are made on `stream`, on which `tensor` is ready."""
-    return deliver(tensor, bridge, x, like, copy, stream)
+    return deliver(tensor, library_of(bridge), x, like, copy, stream)
 
 
-def fit(Tensor tensor not None, Bridge bridge not None, x, copy):
+def fit(Tensor tensor not None, bridge, x, copy):
     """The first half of `make`: the tensor that would be passed to the library of `bridge`: on the
     memory of `tensor`, or a copy. The exceptions are those of `make`; the library need not be
     installed."""
-    return fitted(tensor, bridge, x, copy, None)
+    return fitted(tensor, library_of(bridge), x, copy, None)
 
 
-cdef object deliver(Tensor tensor, Bridge bridge, x, like, copy, stream):
+cdef object deliver(Tensor tensor, Library library, x, like, copy, stream):
     cdef fdl_description *description
-    if fastdl_atomic_load_(&bridge.started) is NULL:
+    if fastdl_atomic_load_(&library.started) is NULL:
         try:
-            bridge.start()
+            library.start()
         except Exception as error:
-            raise_explained(error, x, tensor, bridge)
-    tensor = fitted(tensor, bridge, x, copy, stream)
+            raise_explained(error, x, tensor, library)
+    tensor = fitted(tensor, library, x, copy, stream)
     try:
-        if (bridge.maker is not NULL
+        if (library.maker is not NULL
                 and tensor.description.managed.dl_tensor.device.device_type == kDLCPU):
-            return bridge.maker.make(tensor)
-        if bridge.table is not NULL and order(bridge.table, tensor):
+            return library.maker.make(tensor)
+        if library.table is not NULL and order(library.table, tensor):
             description = fdl_description_copy(tensor.description, 0)
             if description is NULL:
                 raise MemoryError()
-            return over_table(bridge.table, &description.managed)
-        if bridge.importer is not None:
-            return bridge.importer(tensor)
-        return bridge.make(tensor, like)
+            return over_table(library.table, &description.managed)
+        if library.importer is not None:
+            return library.importer(tensor)
+        return library.make(tensor, like)
     except Exception as error:
-        raise_explained(error, x, tensor, bridge)
+        raise_explained(error, x, tensor, library)
 
 
-cdef int raise_explained(error, x, tensor, Bridge bridge) except -1:
-    explanation = policy.refusals.explain(error, x, tensor, bridge)
+cdef int raise_explained(error, x, tensor, Library library) except -1:
+    explanation = policy.refusals.explain(error, x, tensor, library.bridge)
     if explanation is error:
         raise error
     raise explanation from error
@@ -340,7 +421,7 @@ cdef object start_over():
         raise_pending()
 
 
-cdef object from_table_to_table(object x, const fastdl_record *record, Bridge bridge):
+cdef object from_table_to_table(object x, const fastdl_record *record, Library library):
     """An object on the memory of host data that fits, if a table of fastdl makes the description,
     which is then valid."""
     cdef DLManagedTensorVersioned *managed = NULL
@@ -351,14 +432,14 @@ cdef object from_table_to_table(object x, const fastdl_record *record, Bridge br
         return start_over()
     description = <fdl_description *>managed
     if (managed.dl_tensor.device.device_type != kDLCPU
-            or not fits(bridge, managed, description.block.immutable)):
+            or not fits(library, managed, description.block.immutable)):
         fdl_description_release(description, 1)
         return None
-    adapt(description, bridge)
+    adapt(description, library)
     try:
-        return over_table(bridge.table, managed)
+        return over_table(library.table, managed)
     except Exception as error:
-        raise_explained(error, x, from_dlpack(x), bridge)
+        raise_explained(error, x, from_dlpack(x), library)
 
 
 cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_maker *maker):
@@ -381,7 +462,7 @@ cdef object from_dlpack = exchange.from_dlpack
 cdef object import_over_protocol = exchange.import_over_protocol
 cdef object copy_host = core.copy_host
 
-# The bridges of classes, modules and exchange tables, by address: open addressing, filled once.
+# The libraries of classes, modules and exchange tables, by address: open addressing, filled once.
 # References to them are in `kept`. The fields of a slot are written from last to first, since other
 # threads may read without the GIL.
 cdef enum:
@@ -389,7 +470,7 @@ cdef enum:
 
 ctypedef struct slot:
     const void *key
-    const void *bridge
+    const void *library
 
 cdef slot slots[SLOTS]
 cdef list kept = []
@@ -410,71 +491,72 @@ cdef inline slot *slot_of(const void *key) noexcept:
     return NULL
 
 
-cdef inline Bridge cached_bridge(const void *key):
+cdef inline Library cached_library(const void *key):
     cdef slot *found = slot_of(key)
     if found is NULL or fastdl_atomic_load_(&found.key) is NULL:
         return None
-    return <Bridge>found.bridge
+    return <Library>found.library
 
 
-cdef int remember_for(const void *key, owner, Bridge bridge) except -1:
-    """Maps `key`, an address that stays valid as long as `owner` lives, to `bridge`."""
+cdef int remember_for(const void *key, owner, Library library) except -1:
+    """Maps `key`, an address that stays valid as long as `owner` lives, to `library`."""
     cdef slot *found
     with cython.critical_section(kept):
         found = slot_of(key)
         if found is not NULL and found.key is NULL:
-            kept.append((owner, bridge))
-            found.bridge = <PyObject *>bridge
+            kept.append((owner, library))
+            found.library = <PyObject *>library
             fastdl_atomic_store_(&found.key, key)
     return 0
 
 
-def remember(key, Bridge bridge not None):
+def remember(key, bridge):
     """Makes convert find `bridge` for a class or a module of its library, which is kept alive."""
-    remember_for(<PyObject *>key, key, bridge)
+    remember_for(<PyObject *>key, key, library_of(bridge))
 
 
 def cached(key):
     """The bridge that is cached for a class or a module, or None."""
-    return cached_bridge(<PyObject *>key)
+    cdef Library found = cached_library(<PyObject *>key)
+    return None if found is None else found.bridge
 
 
 cdef object converted(x, like):
     """convert(x, like)"""
-    cdef Bridge bridge, own
+    cdef Library library, own
     cdef const fastdl_record *record
     cdef object result = None
     cdef Tensor tensor
     example = like
     if not PyType_Check(like) and not PyModule_Check(like):
         like = type(like)
-    bridge = cached_bridge(<PyObject *>like)
-    own = cached_bridge((<PyObject *>x).ob_type)
-    if bridge is None or own is None:
+    library = cached_library(<PyObject *>like)
+    own = cached_library((<PyObject *>x).ob_type)
+    if library is None or own is None:
         return policy.complete.complete(x, example, None, None, None)
-    if own is bridge:
+    if own is library:
         return x
     record = fdl_type_find((<PyObject *>x).ob_type)
     if record is NULL:
         record = record_of(type(x))
     elif own.read is None:
-        if fastdl_atomic_load_(&bridge.started) is NULL:
+        if fastdl_atomic_load_(&library.started) is NULL:
             pass  # another thread may be writing the two
-        elif bridge.table is not NULL:
-            result = from_table_to_table(x, record, bridge)
-        elif bridge.maker is not NULL and bridge.dtypes is None:
-            result = on_borrowed(x, record, bridge.maker)
+        elif library.table is not NULL:
+            result = from_table_to_table(x, record, library)
+        elif library.maker is not NULL and library.takes.every_dtype:
+            result = on_borrowed(x, record, library.maker)
         if result is not None:
             return result
     try:
         tensor = read_as(x, own, record)
     except Exception as error:
-        if own.read_copy is None:
-            raise_explained(error, x, None, bridge)
+        if own.bridge.read_copy is None:
+            raise_explained(error, x, None, library)
         tensor = None
     if tensor is None:
         return policy.complete.complete(x, example, None, None, None)
-    return deliver(tensor, bridge, x, like, None, None)
+    return deliver(tensor, library, x, like, None, None)
 
 
 def convert(x, like, /, *, device=None, copy=None, stream=None):
@@ -536,32 +618,36 @@ convert = PyCFunction_NewEx(&definition, NULL, "fastdl")
 # ---- for C: fastdl_wrap ---------------------------------------------------------------------
 
 
-cdef Bridge bridge_of_results(PyTypeObject *like, const fastdl_record *record):
-    """The bridge that makes objects of a type for C code; None: they are fastdl.Tensors. A table
+cdef Library library_of_results(PyTypeObject *like, const fastdl_record *record):
+    """The library that makes objects of a type for C code; None: they are fastdl.Tensors. A table
     that the type publishes is used, whatever the library of its bases has."""
     cdef bint native = record.facts & FASTDL_TYPE_NATIVE != 0
-    cdef Bridge bridge = cached_bridge(record.api if native else <const void *>like)
-    if bridge is None:
+    cdef Library library = cached_library(record.api if native else <const void *>like)
+    if library is None:
         bridge = policy.targets.bridge_for(<object>like)
+        if bridge is not None:
+            library = library_of(bridge)
+            if native:
+                library.start()
         if native:
-            if bridge is not None:
-                bridge.start()
-            if bridge is None or bridge.table is not record.api:
-                bridge = policy.targets.unknown_library(<object>like)
-            remember_for(record.api, None, bridge)
-    return bridge
+            if library is None or library.table is not record.api:
+                library = library_of(policy.targets.unknown_library(<object>like))
+                library.start()
+            remember_for(record.api, None, library)
+    return library
 
 
-cdef bint fits_its_table(Bridge bridge, const DLManagedTensorVersioned *managed) noexcept:
+cdef bint fits_its_table(Library library, const DLManagedTensorVersioned *managed) noexcept:
     """Whether a table accepts a tensor that is unchecked and must not be rewritten."""
     cdef const DLTensor *memory = &managed.dl_tensor
     cdef int32_t i
-    if (fastdl_atomic_load_(&bridge.started) is NULL  # another thread may be writing the table
-            or bridge.table is NULL or bridge.strides > POSITIVE_ or bridge.readonly == IMMUTABLE_
+    if (fastdl_atomic_load_(&library.started) is NULL  # another thread may be writing the table
+            or library.table is NULL or library.takes.strides > POSITIVE_
+            or library.takes.readonly == IMMUTABLE_
             or managed.version.major != FASTDL_DLPACK_MAJOR
-            or (memory.ndim > 0 and memory.strides is NULL) or not fits(bridge, managed, False)):
+            or (memory.ndim > 0 and memory.strides is NULL) or not fits(library, managed, False)):
         return False
-    for i in range(memory.ndim if bridge.strides == POSITIVE_ else 0):
+    for i in range(memory.ndim if library.takes.strides == POSITIVE_ else 0):
         if memory.strides[i] < 0:  # meaningless for size 1, but the library rejects it
             return False
     return True
@@ -571,26 +657,26 @@ cdef int wrap(DLManagedTensorVersioned *managed, PyTypeObject *like, PyObject **
     """fastdl_wrap for a type whose table is not fastdl's own; its objects are made as by
     convert."""
     cdef const fastdl_record *record
-    cdef Bridge bridge
+    cdef Library library
     cdef bint own = fdl_description_of(managed) is not NULL  # fastdl's memory, or known to it
     cdef bint ordered = own and managed.dl_tensor.device.device_type != kDLCPU
     cdef Tensor tensor
     try:
         record = record_of(<object>like)
-        bridge = bridge_of_results(like, record)
+        library = library_of_results(like, record)
     except:
         fastdl_discard_(managed, NULL)
         raise
-    if bridge is not None and not ordered and fits_its_table(bridge, managed):
-        result = over_table(bridge.table, managed)
+    if library is not None and not ordered and fits_its_table(library, managed):
+        result = over_table(library.table, managed)
     else:
         tensor = fdl_take_versioned(managed, NULL)
         if own or not record.facts & FASTDL_TYPE_NATIVE:
             fdl_imported_from_c(tensor.description)
         else:
             fdl_imported_by_table(tensor.description, record.api, False, FDL_ORDER_NOW)
-        result = tensor if bridge is None else deliver(
-            tensor, bridge, tensor, <object>like, None, None)
+        result = tensor if library is None else deliver(
+            tensor, library, tensor, <object>like, None, None)
     Py_INCREF(result)
     out[0] = <PyObject *>result
     return 0
@@ -603,14 +689,14 @@ cdef int allocate(const DLTensor *prototype, PyTypeObject *like,
                   DLManagedTensorVersioned **out) except -1:
     """fastdl_empty on a device, for a type without an exchange table: by its library, ready on the
     thread's work stream."""
-    cdef Bridge bridge = bridge_of_results(like, record_of(<object>like))
+    cdef Library library = library_of_results(like, record_of(<object>like))
     cdef DLDataType dtype = prototype.dtype
     shape = tuple([prototype.shape[i] for i in range(prototype.ndim)])
     device = Device((<int>prototype.device.device_type, prototype.device.device_id))
     wanted = DType((dtype.code, dtype.bits, dtype.lanes))
     tensor = None
-    if bridge is not None and bridge.empty is not None:
-        tensor = from_dlpack(bridge.empty(shape, wanted, device))
+    if library is not None and library.bridge.empty is not None:
+        tensor = from_dlpack(library.bridge.empty(shape, wanted, device))
     if tensor is None or (tensor.device, tensor.dtype, tensor.shape) != (device, wanted, shape):
         raise policy.refusals.no_memory(<object>like, device)
     return table_from_object(<void *>tensor, out)

@@ -122,7 +122,7 @@ def unknown_library(target, importer=None) -> Bridge:
     quick = None
     if isinstance(target, type) and exchange.facts_of(target) & exchange.TYPE_NATIVE:
         quick = partial(exchange.exchange_api, target)
-    bridge = Bridge(
+    return Bridge(
         name,
         title=name,
         classes=(),
@@ -131,8 +131,6 @@ def unknown_library(target, importer=None) -> Bridge:
         strides=POSITIVE,
         devices=ANYWHERE,
     )
-    bridge.start()
-    return bridge
 
 
 def known_names() -> list[str]:

@@ -22,18 +22,18 @@ from fastdl._core.native cimport (
     fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_raise_no_tensor,
     fastdl_record, fastdl_refused_keyword, fastdl_request_capsule_, fastdl_runtime, FASTDL_RUNTIME,
     FASTDL_TYPE_ASK_BITS, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_KEEP,
-    FASTDL_TYPE_NATIVE, FASTDL_TYPE_NO_STREAM, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_READ_ONLY,
-    FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire, fdl_copy_compact, fdl_keep_also,
-    fdl_make_home, fdl_means_host, fdl_order, fdl_refusal, fdl_refuse_object, fdl_special,
-    FDL_TAG_OFFSET,
-    fdl_tensor_borrow, fdl_try_fast_path, FDL_TYPE_BUFFER, FDL_TYPE_EXPORT_DOES_NOT_SYNC,
-    fdl_type_find, FDL_TYPE_IMMUTABLE, FDL_TYPE_REFUSES, FDL_TYPE_STREAM_NONE_SYNCS,
-    FDL_TYPE_TRUSTED, fdl_types, fdl_where,
+    FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_READ_ONLY,
+    FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire, fdl_announced_device,
+    fdl_copy_compact, fdl_keep_also, fdl_make_home, fdl_means_host, fdl_order, fdl_refusal,
+    fdl_refuse_object, fdl_special, FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_try_fast_path,
+    FDL_TYPE_BUFFER, FDL_TYPE_EXPORT_DOES_NOT_SYNC, fdl_type_find, FDL_TYPE_IMMUTABLE,
+    FDL_TYPE_REFUSES, FDL_TYPE_STREAM_NONE_SYNCS, FDL_TYPE_TRUSTED, fdl_types, fdl_where, kDLCPU,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
-from fastdl._core.device import Device
+from fastdl._core import errors
+from fastdl._core.device import CPU, Device, normalised
 from fastdl._core.errors import name_of, type_name
-from fastdl._core.tensor import make_from_dlpack
+from fastdl._core.tensor import describe, make_from_dlpack
 
 
 cdef extern from "Python.h":
@@ -200,8 +200,6 @@ TYPE_PROTOCOL = FASTDL_TYPE_PROTOCOL
 TYPE_ASK_BITS = FASTDL_TYPE_ASK_BITS
 TYPE_KEEP = FASTDL_TYPE_KEEP
 TYPE_UNORDERED = FASTDL_TYPE_UNORDERED
-TYPE_NO_STREAM = FASTDL_TYPE_NO_STREAM
-TYPE_CHECKED = FASTDL_TYPE_CHECKED
 
 # What a file on a library states of a type: see interface.h.
 TYPE_READ_ONLY = FASTDL_TYPE_READ_ONLY
@@ -270,8 +268,7 @@ cdef Tensor acquire_host_data(object x, const fastdl_record *record, int32_t *de
         tensor = take_capsule(capsule, facts, x, False)
     finally:
         capsule = None  # while no exception is pending, which its destructor may clear
-    if not fastdl_is_as_announced_(device, tensor.description.managed.dl_tensor.device):
-        policy.consumer.check_delivery(x, (device[0], device[1]), tensor)
+    check_delivery(x, device[0], device[1], tensor)
     if facts & FASTDL_TYPE_ASK_BITS:
         fastdl_check_values_(<PyObject *>x, &tensor.description.managed.dl_tensor, facts)
     if facts & FASTDL_TYPE_KEEP:
@@ -289,12 +286,31 @@ def acquire(x, *, int order=1):
 
 
 def where(x):
-    """(type, id) of the device of `x`, whose type has an exchange table, before anything is taken;
-    None if neither its table nor `__dlpack_device__` tells."""
+    """The Device of `x`, whose type has an exchange table, before anything is taken; None if
+    neither its table nor `__dlpack_device__` tells."""
     cdef DLDevice device
     if fdl_where(<PyObject *>x, record_of(type(x)), &device) == 0:
         return None
-    return <int32_t>device.device_type, device.device_id
+    return CPU if device.device_type == kDLCPU else normalised(
+        <int32_t>device.device_type, device.device_id)
+
+
+def announced_device(x):
+    """The result of `x.__dlpack_device__()`, as a Device: ids may be None, types may be enums."""
+    cdef DLDevice device
+    fdl_announced_device(<PyObject *>x, &device)
+    return normalised(<int32_t>device.device_type, device.device_id)
+
+
+cpdef int check_delivery(x, int32_t type, int32_t id, Tensor tensor) except -1:
+    """Checks that the stream chosen for a device, (type, id), fits the delivered tensor."""
+    cdef int32_t[2] announced = [type, id]
+    if fastdl_is_as_announced_(announced, tensor.description.managed.dl_tensor.device):
+        return 0
+    raise errors.refusal(
+        BufferError,
+        f"{type_name(x)!r} announced data on {normalised(type, id)} and delivered "
+        f"{describe(tensor)}, where work is ordered in another way. Its producer is at fault")
 
 
 cdef object import_object(object x):
@@ -348,8 +364,8 @@ def import_over_protocol(x):
     tensor = acquire_host_data(x, record, device)
     if tensor is not None:
         return tensor
-    announced = (device[0], device[1]) if device[0] != 0 else None
-    return policy.consumer.acquire_over_protocol(x, announced=announced)
+    announced = normalised(device[0], device[1]) if device[0] != 0 else None
+    return policy.consumer.acquire_over_protocol(x, announced)
 
 
 cdef object complete = from_dlpack

@@ -176,7 +176,9 @@ PyObject *fdl_take_buffer(Py_buffer *buffer, uint64_t flags)
     return fdl_tensor_wrap(description);
 }
 
-PyObject *fdl_try_buffer(PyObject *object, uint64_t flags)
+/* A Tensor on the buffer of an object whose `__dlpack__` is slower. NULL without an exception if
+ * it has none, or one that DLPack cannot describe: use `__dlpack__` then. NULL with MemoryError. */
+static PyObject *try_buffer(PyObject *object, uint64_t flags)
 {
     PyObject *tensor = NULL;
     Py_buffer *buffer = PyMem_RawMalloc(sizeof(Py_buffer));
@@ -348,7 +350,7 @@ PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts)
 {
     PyObject *tensor = NULL;
     if (facts & FDL_TYPE_BUFFER) {
-        tensor = fdl_try_buffer(object, flags_of(facts));
+        tensor = try_buffer(object, flags_of(facts));
         /* Integers may stand for something else. */
         if (tensor != NULL && is_of_integers(tensor) && fdl_refuse_object(object, facts) < 0)
             Py_CLEAR(tensor);
@@ -381,9 +383,10 @@ int fdl_where(PyObject *object, const fastdl_record *record, DLDevice *device)
         } else if (!fastdl_has_succeeded_()) {
             return -1;
         }
-        if (lent.ndim == -1)
-            return fdl_announced_device(object, device);
-        *device = lent.device;
+        if (lent.ndim != -1)
+            *device = lent.device;
+        else if (fdl_announced_device(object, device) < 0)
+            return fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
     }
     return 1;
 }

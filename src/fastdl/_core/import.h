@@ -39,10 +39,6 @@ PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n);
  * in use. Takes `buffer`, allocated by PyMem_RawMalloc, even on failure: NULL with an exception. */
 PyObject *fdl_take_buffer(Py_buffer *buffer, uint64_t flags);
 
-/* The same for the buffer of an object whose `__dlpack__` is slower. NULL without an exception if
- * it has none, or one that DLPack cannot describe: use `__dlpack__` then. NULL with MemoryError. */
-PyObject *fdl_try_buffer(PyObject *object, uint64_t flags);
-
 /* Whether the memory of this exporter of a buffer, or base of a NumPy array, never changes: bytes,
  * a Tensor that is marked as immutable, or a memoryview of one. `exporter` may be NULL. */
 int fdl_never_changes(PyObject *exporter);

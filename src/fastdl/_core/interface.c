@@ -29,10 +29,10 @@ int fdl_announced_device(PyObject *obj, DLDevice *device)
     const fastdl_names_ *names = fastdl_get_names_();
     int32_t numbers[2];
     if (names == NULL || fastdl_request_device_(obj, names, numbers) < 0)
-        return fastdl_clear_if_(PyExc_Exception) ? 0 : -1;
+        return -1;
     device->device_type = (DLDeviceType)numbers[0];
     device->device_id = numbers[1];
-    return 1;
+    return 0;
 }
 
 PyObject *fdl_request_versioned(PyObject *obj)

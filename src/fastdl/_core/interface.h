@@ -64,8 +64,7 @@ int fdl_make_home(void);
 /* The special method of an object with an interned name, bound: a new reference; NULL without an
  * exception if there is none. */
 PyObject *fdl_special(PyObject *obj, PyObject *name);
-/* The result of `__dlpack_device__`: 1; 0 if it is not there or raises an Exception; -1 with any
- * other exception. */
+/* The result of `__dlpack_device__`: 0, or -1 with an exception. */
 int fdl_announced_device(PyObject *obj, DLDevice *device);
 /* Calls `__dlpack__` for a versioned capsule, without `__dlpack_device__`: a new reference; NULL
  * with an exception. */
@@ -79,6 +78,7 @@ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record, int host
                             int32_t *device, PyObject **capsule);
 int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts);
 int fastdl_is_as_announced_(const int32_t *announced, DLDevice delivered);
+int fastdl_check_stream_(DLDevice device, int64_t stream);
 uint32_t fastdl_refused_keyword(const char *message, int has_frames, uint32_t keywords);
 int fastdl_is_really_legacy(const DLManagedTensorVersioned *managed);
 int fastdl_is_really_versioned(const DLManagedTensor *managed);

@@ -66,7 +66,6 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_ASK_BITS
         FASTDL_TYPE_KEEP
         FASTDL_TYPE_UNORDERED
-        FASTDL_TYPE_NO_STREAM
         FASTDL_TYPE_CHECKED
 
 
@@ -134,6 +133,7 @@ cdef extern from "_core/interface.h":
     bint fastdl_is_empty_(const DLTensor *tensor) noexcept
     void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tensor) except *
     void fastdl_raise_no_tensor(object x) except *
+    int fastdl_check_stream_(DLDevice device, int64_t stream) except -1
     const void *fastdl_atomic_load_(const void **place) noexcept
     void fastdl_atomic_store_(const void **place, const void *value) noexcept
     int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts) noexcept
@@ -254,6 +254,7 @@ cdef extern from "_core/import.h":
     void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed) noexcept
     tuple fdl_int_tuple(const int64_t *values, Py_ssize_t n)
     object fdl_acquire(PyObject *object, const fastdl_record *record, int order)
+    int fdl_announced_device(PyObject *obj, DLDevice *device) except -1
     int fdl_where(
         PyObject *object, const fastdl_record *record, DLDevice *device) except -1
     uint32_t fdl_refusal(PyObject *function) except? 0

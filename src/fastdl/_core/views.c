@@ -105,7 +105,8 @@ static int is_bool(PyObject *key)
            strcmp(Py_TYPE(key)->tp_name, "numpy.bool_") == 0;
 }
 
-int fdl_is_index(PyObject *number)
+/* Whether `number` is an int, or has `__index__`, and is not a bool. */
+static int is_index(PyObject *number)
 {
     return PyIndex_Check(number) && !is_bool(number);
 }
@@ -113,7 +114,7 @@ int fdl_is_index(PyObject *number)
 static int read_integer(PyObject *number, const char *what, int64_t *value)
 {
     Py_ssize_t n;
-    if (!fdl_is_index(number)) {
+    if (!is_index(number)) {
         PyErr_Format(PyExc_TypeError, "expected ints as %s, got '%.100s'", what,
                      Py_TYPE(number)->tp_name);
         return -1;
@@ -564,7 +565,7 @@ static int select_parts(view_parts *view, PyObject *const *keys, Py_ssize_t n)
             append(view, 1, 0);
         } else if (PySlice_Check(key)) {
             failed = take_slice(view, key);
-        } else if (fdl_is_index(key)) {
+        } else if (is_index(key)) {
             failed = take_integer(view, key);
         } else {
             refuse_index(key);

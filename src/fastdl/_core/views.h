@@ -46,7 +46,4 @@ PyObject *fdl_view_as(PyObject *tensor, DLDataType dtype);
  * BufferError (elements that share bytes cannot be selected) or MemoryError. */
 PyObject *fdl_index(PyObject *tensor, PyObject *key);
 
-/* Whether `number` is an int, or has `__index__`, and is not a bool. */
-int fdl_is_index(PyObject *number);
-
 #endif

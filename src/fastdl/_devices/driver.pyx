@@ -13,10 +13,10 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 
 from fastdl._core.native cimport (
-    DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, fastdl_find_device,
-    FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fdl_description, fdl_failure,
-    fdl_has_driver, fdl_order_for, fdl_raise, fdl_raise_about, fdl_ready_for, fdl_tensor_wrap,
-    fdl_work, kDLCPU,
+    DLDevice, DLDeviceType, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, fastdl_check_stream_,
+    fastdl_find_device, FASTDL_MAX_NDIM, FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM, fdl_description,
+    fdl_failure, fdl_has_driver, fdl_order_for, fdl_raise, fdl_raise_about, fdl_ready_for,
+    fdl_tensor_wrap, fdl_work, kDLCPU,
 )
 from fastdl._core.tensor cimport Tensor, describe_object
 from fastdl._devices.native cimport (
@@ -234,6 +234,13 @@ def has_driver(int32_t type):
     """Whether `driver_facts` would succeed."""
     return kind_of(type) in (FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM) and (
         fdl_has_driver(kind_of(type)))
+
+
+def validate_stream(stream, device):
+    """`stream`, None or an int, if the Device has it; ValueError or BufferError otherwise."""
+    if stream is not None:
+        fastdl_check_stream_(device_of(device.type, device.id), stream)
+    return stream
 
 
 def check_stream(int32_t type, int32_t ordinal, int64_t stream):

@@ -13,11 +13,11 @@ from collections import namedtuple
 
 from fastdl._core import exchange
 from fastdl._core import tensor as core
-from fastdl._core.device import CPU, Device, DeviceType, normalised
+from fastdl._core.device import CPU, Device, DeviceType
 from fastdl._core.errors import CopyRequiredError, refusal, type_name
 from fastdl._devices import driver
 from fastdl._protocol.placement import copy_obstacle, make_copy, mark_unless_shared, satisfies
-from fastdl._protocol.streams import DEFAULT, consumer_stream, ordering
+from fastdl._protocol.streams import consumer_stream
 
 Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
 
@@ -90,29 +90,21 @@ def plan_table(x, target, copy, stream):
     copy better than fastdl, and where no driver is there to order what the table gives."""
     if stream == -1 and target is None and not copy:
         return Plan(TABLE, None, copy, -1, stream)
-    source = device_in_table(x)
+    source = exchange.where(x)
     if source is not None and not (source.is_host and satisfies(source, target)):
         has_driver = driver.has_driver(source.type)
         copies = copy or not satisfies(source, target)  # then the stream may be of the target
         orders = copies or has_driver or consumer_stream(stream, source) in (None, -1)
-        if has_dlpack_method(x) and (copies or not orders):
+        if exchange.special(x, "__dlpack__") is not None and (copies or not orders):
             over_protocol = plan_protocol(x, target, copy, stream, source)
             if over_protocol.path != REFUSED or not has_driver:
                 return over_protocol
     if stream is None:
         return PLAIN[copy] if target is None else Plan(TABLE, target, copy, 1, source=source)
-    if target is not None or source is not None:
-        consumer_stream(stream, target or source)  # ValueError: not its own
+    where = target or source
+    if where is not None:
+        consumer_stream(stream, where)  # ValueError: not its own
     return Plan(TABLE, target, copy, -1 if stream == -1 else 0, stream, source=source)
-
-
-HOST = CPU.__dlpack_device__()
-
-
-def device_in_table(x):
-    """The device of `x`, whose type has an exchange table; None: only the result of that tells."""
-    found = exchange.where(x)
-    return None if found is None else CPU if found == HOST else normalised(*found)
 
 
 def may_share(source, where) -> bool:
@@ -131,7 +123,7 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
     keywords: dict[str, object] = {"max_version": MAX_VERSION}
     if source is None:
         try:
-            source = announced_device(x)
+            source = exchange.announced_device(x)
         except Exception:
             if exchange.facts_of(type(x)) & exchange.TYPE_NATIVE:  # whose table refused
                 return Plan(PROTOCOL, target, copy, producer=producer, keywords=keywords)
@@ -228,8 +220,7 @@ def acquire_from_producer(x, plan):
         tensor = core.import_capsule(  # a copy is not immutable, whatever x is
             capsule, facts=0 if is_copy else facts, producer=x, unordered=False
         )
-        if tensor.device != where:
-            check_delivery(x, where.__dlpack_device__(), tensor)
+        exchange.check_delivery(x, where.type, where.id, tensor)
     except (BufferError, RuntimeError, AssertionError, ValueError) as error:
         # Other types are raised by torch, JAX, and NumPy before 2.3.
         if plan.where == plan.source and not plan.keywords.get("copy"):
@@ -318,21 +309,13 @@ def place(tensor, target, copy, stream):
     return placed
 
 
-# ---- for the compiled entry -----------------------------------------------------------------
-
-
-def acquire_over_protocol(x, announced=None):
-    """from_dlpack(x) without the table of its type, or after it refused. `announced`: what
-    `__dlpack_device__` returned, if it was called already."""
-    return acquire(x, plan_protocol(x, source=announced and normalised(*announced)))
+def acquire_over_protocol(x, source=None):
+    """from_dlpack(x) without the table of its type, or after it refused. `source`: the
+    device of the data, if that is known."""
+    return acquire(x, plan_protocol(x, source=source))
 
 
 # ---- calling a producer ---------------------------------------------------------------------
-
-
-def has_dlpack_method(x) -> bool:
-    """Whether `x` has the protocol's methods, and not just an exchange table."""
-    return exchange.special(x, "__dlpack__") is not None
 
 
 def _remedy(x) -> str:
@@ -354,50 +337,6 @@ _OLDER_PROTOCOLS = (
     "__arrow_c_array__",
     "__array__",
 )
-
-
-def check_delivery(x, where, tensor) -> None:
-    """Checks that the stream chosen for `where`, (type, id) of a device, fits the delivered tensor.
-
-    The device in the capsule is authoritative: torch announces pinned memory as such, and delivers
-    it as plain host memory.
-    """
-    where = normalised(*where)
-    if where == CPU and tensor.device.type == DeviceType.CUDA_MANAGED:
-        return  # a CPU can read it, so the producer need not copy it
-    kind = ordering(where)
-    elsewhere = kind in DEFAULT and tensor.device.id != where.id
-    if ordering(tensor.device) != kind or (elsewhere and where.type != DeviceType.CUDA_MANAGED):
-        raise refusal(
-            BufferError,
-            f"{type_name(x)!r} announced data on {where} and delivered "
-            f"{core.describe(tensor)}, where work is ordered in another way. Its producer is at "
-            f"fault",
-        )
-
-
-def announced_device(x) -> Device:
-    """The result of `x.__dlpack_device__()`, normalised: ids may be None, types may be enums."""
-    method = exchange.special(x, "__dlpack_device__")
-    if method is None:
-        raise refusal(
-            TypeError,
-            f"expected a DLPack producer, got {type_name(x)!r}, which has __dlpack__ but "
-            f"not __dlpack_device__",
-        )
-    answer = method()
-    try:
-        if isinstance(answer, dict) or len(answer) != 2:
-            raise ValueError("not a pair")
-        kind, ordinal = answer[0], answer[1]
-        kind = kind if hasattr(kind, "__index__") else kind.value  # a member of an enum
-        return normalised(kind, 0 if ordinal is None else ordinal)
-    except (TypeError, ValueError, AttributeError, LookupError) as error:
-        raise refusal(
-            TypeError,
-            f"expected (device type, device id) from __dlpack_device__ of "
-            f"{type_name(x)!r}, got {answer!r}",
-        ) from error
 
 
 def negotiate(x, plan):

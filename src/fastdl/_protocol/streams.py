@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from fastdl._core.device import _DeviceLike
 
-NONE, CUDA, ROCM, OPAQUE = range(4)  # fastdl_stream_kind in fastdl.h
+NONE, CUDA, ROCM = range(3)  # fastdl_stream_kind in fastdl.h
 
 DEFAULT = {CUDA: 1, ROCM: 0}
 
@@ -80,25 +80,6 @@ def refuse_other_device(stream, device: Device) -> None:
             )
 
 
-def validate_stream(stream, device: Device):
-    """`stream`, None or an int, if `device` has it; ValueError or BufferError otherwise."""
-    kind = device.stream_kind
-    if stream is None or stream == -1:
-        return stream
-    if kind == NONE:
-        raise ValueError(f"{device} has no streams: expected stream=None or -1, got {stream}")
-    if kind == OPAQUE:
-        raise BufferError(f"DLPack has no stream numbers for {device}: pass stream=None")
-    if kind == CUDA and stream == 0:
-        raise ValueError(
-            "stream 0 is ambiguous on CUDA: pass 1 for the legacy default stream or 2 for the "
-            "per-thread default stream"
-        )
-    if kind == ROCM and stream in (1, 2):
-        raise ValueError(f"ROCm has no stream {stream}: pass 0 for the default stream")
-    return stream
-
-
 def ordering(device: Device) -> int:
     """How work on the memory of `device` is ordered: like `stream_kind`, but pinned memory is host
     memory, which a consumer need not order."""
@@ -123,7 +104,7 @@ def consumer_stream(stream, device: Device):
         )
     if kind == CUDA and stream == 0:
         stream = 1
-    stream = validate_stream(stream, device)
+    stream = driver.validate_stream(stream, device)
     if kind not in DEFAULT:
         return None
     return driver.work_stream(*device.__dlpack_device__()) if stream is None else stream
@@ -136,7 +117,7 @@ def order_export(tensor: core.Tensor, stream) -> None:
     """Orders the work in flight on `tensor` for a consumer that passed `stream`, None or an int, to
     `__dlpack__`."""
     device = tensor.device
-    stream = validate_stream(stream, device)
+    stream = driver.validate_stream(stream, device)
     if stream == -1:
         return
     if device.is_host and stream is None:
@@ -155,7 +136,7 @@ def require_stream(stream, device: Device):
             f"expected a device of CUDA or ROCm, got {device}, which has no streams that fastdl "
             f"can name"
         )
-    number = validate_stream(stream_number(stream, device), device)
+    number = driver.validate_stream(stream_number(stream, device), device)
     if number is None or number == -1:
         raise ValueError(
             f"expected a stream, got {stream!r}: pass the handle of one, or a stream object"

@@ -14,7 +14,7 @@ from tests.support.producers import CUDA
 def test_the_real_table_has_no_stream():
     api = fastdl.exchange_api(utils.StridedMemoryView)
     assert consumer.work_stream(api, *CUDA) == 0
-    assert exchange.facts_of(utils.StridedMemoryView) & exchange.TYPE_NO_STREAM
+    assert exchange.facts_of(utils.StridedMemoryView) & 512  # FASTDL_TYPE_NO_STREAM
 
 
 def test_such_a_view_of_a_tensor_is_ready_on_the_default_stream():
