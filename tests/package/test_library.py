@@ -11,7 +11,6 @@ COMPILED = [
     "fastdl._core.tensor",
     "fastdl._core.exchange",
     "fastdl._devices.driver",
-    "fastdl._bridges.bridge",
     "fastdl._bridges._numpy",
     "fastdl._convert.convert",
 ]

@@ -21,8 +21,8 @@ LAYERS = (
     ("the command line", ("__main__", "_cli/")),
 )
 
-#: (caller, callee, what it calls there, why that is not below). tests/test_layers.py compares this
-#: with the calls.
+#: (caller, callee, what it calls there, why that is not below). tests/package/test_layers.py
+#: compares this with the calls.
 WAYS_UP = (
     ("_memory/block.h", "_core/lifetime.c", "drop release", "owners are Python's objects"),
     ("_memory/block.h", "_devices/ordering.c", "fdl_work_end", "events end with the memory"),
