@@ -1325,7 +1325,7 @@ typedef struct {
     DLDevice device;        /* of type 0: where the tensor is */
     int has_stream;
     int copy; /* whether to copy; -1: if necessary */
-} fastdl_request;
+} fastdl_request_;
 
 /* fastdl_borrow for one type. In the view, `flags` has been set to 0, `own_` to NULL, `size_`, and
  * `api_` to the table in the type's record. */

@@ -123,7 +123,7 @@ FASTDL_SHARED_ int fastdl_check_stream_(DLDevice device, int64_t stream)
 }
 
 /* Whether the memory is already ready on the consumer's stream: 1, 0, or -1 with an exception. */
-static int fastdl_is_ready_(const fastdl_request *request, DLDevice device,
+static int fastdl_is_ready_(const fastdl_request_ *request, DLDevice device,
                             DLPackCurrentWorkStream current)
 {
     int64_t stream = request->has_stream ? request->stream : 0;
@@ -272,7 +272,7 @@ static int fastdl_satisfies_(DLDevice here, DLDevice target)
 /* A capsule, if no driver is needed. NULL with an exception; NULL without one if a driver is
  * needed. */
 static PyObject *fastdl_answer_(const fastdl_description *description,
-                                const fastdl_request *request, DLPackCurrentWorkStream current,
+                                const fastdl_request_ *request, DLPackCurrentWorkStream current,
                                 int versioned)
 {
     DLDevice here = description->dl.device;
@@ -305,7 +305,7 @@ static PyObject *fastdl_dlpack_(PyObject *self, fastdl_describer describe,
                                 Py_ssize_t count, PyObject *names)
 {
     fastdl_description description;
-    fastdl_request request;
+    fastdl_request_ request;
     int versioned;
     PyObject *capsule;
     if (fastdl_read_request_(values, count, names, &request, NULL) < 0 ||

@@ -20,14 +20,10 @@ static int fastdl_read_plain_pair_(PyObject *pair, const fastdl_names_ *names, i
         return 0;
     first = FASTDL_ITEM_OF_(pair, 0);
     second = FASTDL_ITEM_OF_(pair, 1);
-    numbers[0] = 1;
-    numbers[1] = 0;
-    if (FASTDL_LIKELY_(first == names->one && second == names->zero))
-        return 1;
-    if (!PyLong_CheckExact(first) || !PyLong_CheckExact(second))
+    if (FASTDL_UNLIKELY_(!PyLong_CheckExact(first) || !PyLong_CheckExact(second)))
         return 0;
-    numbers[0] = PyLong_AsLongLongAndOverflow(first, &overflow[0]);
-    numbers[1] = PyLong_AsLongLongAndOverflow(second, &overflow[1]);
+    numbers[0] = first == names->one ? 1 : PyLong_AsLongLongAndOverflow(first, &overflow[0]);
+    numbers[1] = second == names->zero ? 0 : PyLong_AsLongLongAndOverflow(second, &overflow[1]);
     return !overflow[0] && !overflow[1];
 }
 
@@ -142,7 +138,7 @@ static int fastdl_read_copy_(PyObject *value, int *copy)
 }
 
 /* Reads what was given, in this order, which decides what is raised if several are wrong. */
-static int fastdl_read_given_(PyObject *const *given, fastdl_request *request)
+static int fastdl_read_given_(PyObject *const *given, fastdl_request_ *request)
 {
     if (given[FASTDL_AT_MAX_VERSION_] != NULL &&
         fastdl_read_max_version_(given[FASTDL_AT_MAX_VERSION_], request->max_version) < 0)
@@ -187,7 +183,7 @@ static int fastdl_raise_wrong_call_(Py_ssize_t count, PyObject *name)
  * versioned capsule and nothing else, 0, or -1 with an exception. *draft is `version`, borrowed, or
  * NULL; without `draft` there is no such keyword. */
 FASTDL_SHARED_ int fastdl_read_request_(PyObject *const *values, Py_ssize_t count, PyObject *names,
-                                        fastdl_request *request, PyObject **draft)
+                                        fastdl_request_ *request, PyObject **draft)
 {
     const fastdl_names_ *known = (const fastdl_names_ *)fastdl_atomic_load_(&fastdl_state_.home);
     Py_ssize_t named = names == NULL ? 0 : FASTDL_SIZE_OF_(names);

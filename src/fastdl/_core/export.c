@@ -69,7 +69,7 @@ static fdl_exporter export_any; /* handles every call */
 
 /* A capsule of device memory, for a stream that is unambiguous. NULL without an exception for any
  * other call. */
-static PyObject *device_capsule(PyObject *self, const fastdl_request *request)
+static PyObject *device_capsule(PyObject *self, const fastdl_request_ *request)
 {
     DLDevice device = fdl_description_in(self)->managed.dl_tensor.device;
     const fastdl_device_fact *fact = fastdl_find_device((int32_t)device.device_type);
@@ -86,7 +86,7 @@ static PyObject *dlpack(PyObject *self, PyObject *const *arguments, Py_ssize_t c
                         PyObject *names)
 {
     const DLManagedTensorVersioned *managed = &fdl_description_in(self)->managed;
-    fastdl_request request;
+    fastdl_request_ request;
     PyObject *draft, *result;
     int is_plain = fastdl_read_request_(arguments, count, names, &request, &draft);
     if (is_plain < 0)

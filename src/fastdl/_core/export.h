@@ -20,7 +20,8 @@ PyObject *fdl_legacy_capsule(PyObject *tensor);
 int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view);
 
 /* Exports a tensor for a request. `draft` is the argument `version`, or NULL. */
-typedef PyObject *(*fdl_exporter)(PyObject *tensor, const fastdl_request *request, PyObject *draft);
+typedef PyObject *(*fdl_exporter)(PyObject *tensor, const fastdl_request_ *request,
+                                  PyObject *draft);
 
 /* Defines the method `__dlpack__`, which `type` only declares: it handles the plain call for a
  * versioned capsule on the host, or on a device if the stream is unambiguous, and passes all other

@@ -13,7 +13,7 @@
 const fastdl_keyword_fact *fastdl_keywords(void);
 
 int fastdl_read_request_(PyObject *const *values, Py_ssize_t count, PyObject *names,
-                         fastdl_request *request, PyObject **draft);
+                         fastdl_request_ *request, PyObject **draft);
 
 /* Types. */
 const fastdl_record *fastdl_find_record(fastdl_cache *cache, const PyTypeObject *type,

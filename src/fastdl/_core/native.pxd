@@ -85,7 +85,7 @@ cdef extern from "_core/interface.h":
 
     ctypedef int (*fastdl_borrower)(PyObject *, fastdl_view *) noexcept
 
-    ctypedef struct fastdl_request:
+    ctypedef struct fastdl_request_:
         int64_t max_version[2]
         int64_t stream
         DLDevice device
@@ -268,7 +268,7 @@ cdef extern from "_core/export.h":
     object fdl_legacy_capsule(PyObject *tensor)
     int fdl_tensor_borrow(PyObject *tensor, fastdl_view *view) noexcept
     ctypedef object (*fdl_exporter)(
-        object tensor, const fastdl_request *request, PyObject *draft)
+        object tensor, const fastdl_request_ *request, PyObject *draft)
     int fdl_define_dlpack(PyTypeObject *type, fdl_exporter exporter) except -1
 
 

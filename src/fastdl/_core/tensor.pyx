@@ -40,7 +40,7 @@ from fastdl._core.native cimport (
     DLPackManagedTensorToPyObjectNoSync, fastdl_check, fastdl_check_values_, FASTDL_DLPACK_MAJOR,
     FASTDL_DLPACK_MINOR, fastdl_fault, fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous,
     fastdl_is_packed, fastdl_itemsize, fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OFFSET_OVERFLOW,
-    FASTDL_OK, fastdl_open_capsule_, fastdl_raise_fault, fastdl_request, FASTDL_SIZE_OVERFLOW,
+    FASTDL_OK, fastdl_open_capsule_, fastdl_raise_fault, fastdl_request_, FASTDL_SIZE_OVERFLOW,
     FASTDL_TYPE_READ_ONLY, fdl_allocate, fdl_any_equals, fdl_arrow_export, fdl_arrow_has,
     fdl_arrow_import, fdl_arrow_nulls, fdl_arrow_stream_nulls, fdl_as_readonly, fdl_await_for_host,
     fdl_block_new, fdl_copy_compact, fdl_current_work_stream, fdl_define_dlpack, fdl_delete_with,
@@ -1404,7 +1404,7 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     return 0
 
 
-cdef object export_any(object tensor, const fastdl_request *request, PyObject *draft):
+cdef object export_any(object tensor, const fastdl_request_ *request, PyObject *draft):
     """Handles every call of `Tensor.__dlpack__`."""
     return policy.producer.export(
         tensor,
