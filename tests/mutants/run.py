@@ -32,7 +32,7 @@ PARTS = (
 )
 COMPILED = "compiled"  # where the tests of a tree put what they compile
 BUILD = (sys.executable, "setup.py", "build_ext", "--inplace")
-PYTEST = (sys.executable, "-m", "pytest", "-x", "-v", "--tb=short", "-p", "no:cacheprovider")
+PYTEST = (sys.executable, "-m", "pytest", "-x", "-v", "--tb=short", "-m", "not slow")
 JOBS = int(os.environ.get("FASTDL_MUTANT_JOBS", 0)) or min(os.cpu_count() or 1, 4)
 LIMIT = 120  # seconds, for tests that take a few
 
