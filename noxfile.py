@@ -301,8 +301,8 @@ def measure_newest(session: nox.Session) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """fastdl broken on purpose, in hundreds of ways: tests must detect each. Prints the table. Runs
-    a sample; nox -s mutants -- --all runs all."""
+    """fastdl broken on purpose, in a hundred ways: tests must detect each. Prints the table. Takes
+    a subject, or a part of a name or function."""
     session.install(SUITE, *extra("test"))  # build requirements: it is built in place
     session.run("python", "-m", "tests.mutants.run", *session.posargs)
 

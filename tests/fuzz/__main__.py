@@ -24,9 +24,8 @@ from pathlib import Path
 
 import atheris
 
-from tests.mutants.places import broken
 from tests.mutants.run import copy_tree
-from tests.mutants.table import MUTANTS
+from tests.mutants.table import MUTANTS, broken
 
 NAMES = ("descriptors", "descriptions", "arrow", "cycles")
 CORPUS = Path(__file__).with_name("corpus.json")
@@ -117,7 +116,7 @@ def self_test(tree: Fuzzed) -> int:
     missed = 0
     for wanted, name in PLANTED.items():
         (mutant,) = [mutant for mutant in MUTANTS if mutant.name == wanted]
-        file, text = broken(mutant.functions, mutant.changes)
+        file, text = broken(mutant)
         source = tree.path / file
         whole = source.read_text()
         source.write_text(text)
