@@ -19,7 +19,7 @@ from fastdl._protocol.placement import mark_unless_shared
 TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol, TypeAlias
+    from typing import Any, NoReturn, Protocol, TypeAlias
 
     from typing_extensions import Buffer
 
@@ -126,7 +126,7 @@ def _read_known(x):
         raise_reason(error, x)
 
 
-def raise_reason(error, x):
+def raise_reason(error, x) -> "NoReturn":
     """Raises the exception of missing values instead of `error`, which is being handled, or that
     again."""
     reason = missing.reason(error, x)
