@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import fastdl
-from fastdl._bridges.lookup import bridge_of_name
 from fastdl._core import tensor as core
 from tests.support.c_producers import ALONE, given
 from tests.support.headers import ALONE as HEADERS
@@ -52,7 +51,3 @@ def test_more_elements_than_can_be_counted_and_none():
     """The product of the sizes before a 0 may be any."""
     producer = Producer(Given(shape=(2**40, 2**40, 0)))
     assert HEADERS["alone"].borrow(producer)["shape"] == (2**40, 2**40, 0)
-
-
-def test_a_bridge_names_its_library():
-    assert repr(bridge_of_name("numpy")) == "<bridge to numpy.ndarray>"

@@ -119,7 +119,7 @@ def test_what_fits(api, obj, spec):
         (tensor(strides=(2, -1)), {"rules": WRITABLE}, BufferError, ["do not overlap"]),
         (tensor(device=CUDA), {}, BufferError, ["expected host memory, got cuda:0", "move it"]),
         (BASE, {"device": 2}, BufferError, ["expected cuda, got cpu:0"]),
-        (tensor(device=(77, 3)), {"device": 2}, BufferError, ["got device 77:3"]),
+        (tensor(device=(77, 3)), {"device": 2}, BufferError, ["got device type 77:3"]),
         (tensor(data=4100), {"alignment": 64}, BufferError,
          ["aligned to 64 bytes, got an address 4 bytes past a multiple"]),
     ],

@@ -335,7 +335,8 @@ static int fastdl_request_device_(PyObject *obj, const fastdl_names_ *names, int
     if (answer == NULL)
         return -1;
     result = fastdl_read_device_(answer, names, device);
-    if (FASTDL_UNLIKELY_(result < 0) && fastdl_clear_if_(PyExc_Exception))
+    if (FASTDL_UNLIKELY_(result < 0) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
+        fastdl_clear_if_(PyExc_Exception))
         fastdl_raise_answer_(PyExc_TypeError,
                              "expected (device type, device id) from __dlpack_device__ of '%U', "
                              "got %R",

@@ -41,7 +41,7 @@ static void fastdl_put_device_type_(fastdl_text_ *text, int32_t type)
     if (name != NULL)
         fastdl_put_(text, "%s", name);
     else
-        fastdl_put_(text, "device %d", (int)type);
+        fastdl_put_(text, "device type %d", (int)type);
 }
 
 static void fastdl_put_device_(fastdl_text_ *text, DLDevice device)

@@ -63,7 +63,7 @@ class Bridge:
         library is loaded.
     """
 
-    library: "Any" = None  # what convert.pyx keeps of it
+    library: "Any" = None  # the Library of convert.pyx
 
     def __init__(
         self,
@@ -101,18 +101,15 @@ class Bridge:
         self.facts = {name: getattr(self, name) for name in BY_VERSION}
         self.outdated: str | None = None  # the loaded version, if it is older than `since`
 
-    def __repr__(self) -> str:
-        return f"<bridge to {self.name}>"
-
     def start(self) -> "Any":
         """Makes the facts those of the loaded version of a library, and returns the result of
         `quick`, or None."""
         version = loaded_version(self.name)
-        facts = self.of(version, None if self.built is None else self.built()).facts
-        outdated = () < release(version) < release(self.since)
-        path = self.quick() if self.quick is not None and not outdated else None
-        vars(self).update(facts, outdated=version if outdated else None)
-        return path
+        if self.before or self.built:
+            vars(self).update(self.of(version, self.built and self.built()).facts)
+        if () < release(version) < release(self.since):
+            self.outdated = version
+        return None if self.quick is None or self.outdated else self.quick()
 
     def of(self, version: str, built: "Mapping[str, Any] | None" = None) -> "Bridge":
         """The bridge with the facts about a version of the library ("": the newest), and about how

@@ -107,13 +107,13 @@ def table_of(file: "ModuleType | None") -> "Table | None":
     return None if table is None else Table(*table())
 
 
-#: Of a class, ignoring overrides in its metaclass.
+#: mro(cls) and the like, ignoring overrides in the metaclass of `cls`.
 mro = type.__dict__["__mro__"].__get__
 _module, _name = type.__dict__["__module__"].__get__, type.__dict__["__qualname__"].__get__
 
 
 def own_module(cls: type) -> str:
-    """The module of `cls`, likewise; "" if it has none."""
+    """The module of `cls`, ignoring overrides in its metaclass; "" if it has none."""
     try:
         module = _module(cls)
     except AttributeError:

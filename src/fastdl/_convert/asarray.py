@@ -123,12 +123,12 @@ def _read_known(x):
     try:
         return front.read(x, own)
     except Exception as error:
-        raise_reason(error, x)
+        _raise_reason(error, x)
 
 
-def raise_reason(error, x) -> "NoReturn":
-    """Raises the exception of missing values instead of `error`, which is being handled, or that
-    again."""
+def _raise_reason(error, x) -> "NoReturn":
+    """Raises the exception about missing values in place of `error`, which is being handled, or
+    `error` again if there are none."""
     reason = missing.reason(error, x)
     if reason is error:
         raise
@@ -146,7 +146,7 @@ def acquire(x, device: "Device | None" = None, copy=None, stream=None) -> Tensor
     try:
         return exchange.from_dlpack(x, device=device, copy=copy, stream=stream)
     except Exception as error:
-        raise_reason(error, x)
+        _raise_reason(error, x)
 
 
 def _is_exporter(x) -> bool:

@@ -42,7 +42,8 @@ def complete(x, like, device, copy, stream):
         on_device = where is not None and not where.is_host
         tensor = imported(x, own, where, copy if on_device or copy is False else None, stream)
     except Exception as error:
-        if stream is not None and passed_through(error, streams.stream_number, streams):
+        readers = streams.stream_number, streams.validate_stream, streams.consumer_stream
+        if stream is not None and passed_through(error, *readers):
             raise  # about an argument of the caller, not about `x`
         if isinstance(error, BufferError) and copy is not False and moves_to(bridge, where):
             tensor = imported(x, own)

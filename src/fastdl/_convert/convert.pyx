@@ -68,13 +68,13 @@ cdef inline bint is_plain(int code, int bits, int lanes) noexcept:
     return code <= kDLFloat4_e2m1fn and lanes == 1 and bits & (bits - 1) == 0
 
 
-cdef enum:  # Bridge.strides
+cdef enum:  # Bridge.strides, in the order of bridge.py
     ANY_, POSITIVE_, DENSE_, COMPACT_
 
-cdef enum:  # Bridge.readonly
+cdef enum:  # Bridge.readonly, likewise
     KEPT_, IMMUTABLE_, COPIED_
 
-ctypedef struct limits:  # of a library: what its Bridge says
+ctypedef struct limits:  # what the Bridge of a library says of tensors that it accepts
     int strides, readonly
     int64_t alignment
     int32_t least_ndim, most_ndim
@@ -112,7 +112,8 @@ cdef class Library:
         self.read, self.reads = bridge.read, bridge.reads
 
     cdef int start(self) except -1:
-        """Determines the loaded version of a library, and its fast paths. Does so only once."""
+        """Determines the loaded version of a library, and its fast paths. The first of several
+        threads to do so wins."""
         cdef limits takes
         if fastdl_atomic_load_(&self.started) is not NULL:
             return 0
@@ -137,9 +138,11 @@ cdef class Library:
 
 
 cdef Library library_of(bridge):
-    """That of a Bridge, which has one."""
-    found = bridge.library
-    return vars(bridge).setdefault("library", Library(bridge)) if found is None else found
+    """The Library of a Bridge, which keeps it; not if it is made for one call, as that of a library
+    that fastdl does not know."""
+    if bridge.library is None and bridge.classes:
+        vars(bridge).setdefault("library", Library(bridge))
+    return bridge.library or Library(bridge)
 
 
 # ---- what fits ------------------------------------------------------------------------------
@@ -298,12 +301,12 @@ def read(x, own):
 
 
 cdef Tensor fitted(Tensor tensor, Library library, x, copy, stream):
-    """`tensor` or a copy, in a form that `library` accepts, ready on `stream` as
-    `tensor` is. `tensor` is not shared yet; it was made from `x`."""
+    """`tensor` or a copy, in a form that `library` accepts, ready on `stream` as `tensor` is, which
+    is not shared yet and was made from `x`."""
     cdef DLTensor *memory = &tensor.description.managed.dl_tensor
     cdef int reason
     if library.outdated is not None or not has_place(library, memory) or not (
-            has_dtype(library, memory.dtype) or tensor.dtype.name in library.bridge.dtypes):
+            has_dtype(library, memory.dtype) or tensor.dtype.name in (library.bridge.dtypes or ())):
         raise policy.refusals.refuse(x, tensor, library.bridge)
     reason = obstacle(library, &tensor.description.managed, tensor.description.block.immutable)
     if copy is not None:

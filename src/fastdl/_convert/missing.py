@@ -77,8 +77,7 @@ def _packages(cls: type) -> list[str]:
     return [package_of(module_of(base)) for base in type.__dict__["__mro__"].__get__(cls)]
 
 
-# ---- data frames whose missing values need no counting
-# -----------------------------------------------
+# ---- data frames whose missing values need no counting --------------------------------------
 
 
 def _of_series(x):

@@ -52,8 +52,9 @@ def summary(error) -> str:
 
 def is_own(error) -> bool:
     """Whether fastdl raised an exception: whether its innermost frame is in fastdl."""
+    modules = [str(frame.f_globals.get("__name__")) for frame in frames(error)]
     kinds = (BufferError, TypeError, ValueError)
-    return package_of(raised_in(error)) == "fastdl" and type(error) in kinds
+    return package_of("".join(modules[-1:])) == "fastdl" and type(error) in kinds
 
 
 def frames(error) -> list:
@@ -65,15 +66,10 @@ def frames(error) -> list:
     return found
 
 
-def raised_in(error) -> str:
-    """The name of the Python module that raised an exception."""
-    return "".join(str(frame.f_globals.get("__name__", "")) for frame in frames(error)[-1:])
-
-
-def passed_through(error, function, module) -> bool:
-    """Whether an exception was raised in a module, or passed through one of its functions."""
-    came_through = any(frame.f_code is function.__code__ for frame in frames(error))
-    return came_through or raised_in(error) == module.__name__
+def passed_through(error, *functions) -> bool:
+    """Whether an exception passed through one of these functions."""
+    codes = [function.__code__ for function in functions]
+    return any(frame.f_code in codes for frame in frames(error))
 
 
 def check_device(where, bridge) -> None:

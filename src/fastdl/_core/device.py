@@ -119,7 +119,7 @@ class Device:
             "_name": "The full name.",
             "id": "Which of the devices of its type, from 0.",
             "is_host": "Whether the CPU may read and write the memory without a driver.",
-            "stream_kind": "Which row of the stream tables applies: a key of _protocol.streams.",
+            "stream_kind": "Which row of the stream tables applies: a fastdl_stream_kind.",
             "type": "A DeviceType, or an int that DLPack 1.3 does not know.",
         }
 

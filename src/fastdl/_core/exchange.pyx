@@ -27,11 +27,11 @@ from fastdl._core.native cimport (
     fdl_copy_compact, fdl_keep_also, fdl_make_home, fdl_means_host, fdl_order, fdl_refusal,
     fdl_refuse_object, fdl_special, FDL_TAG_OFFSET, fdl_tensor_borrow, fdl_try_fast_path,
     FDL_TYPE_BUFFER, FDL_TYPE_EXPORT_DOES_NOT_SYNC, fdl_type_find, FDL_TYPE_IMMUTABLE,
-    FDL_TYPE_REFUSES, FDL_TYPE_STREAM_NONE_SYNCS, FDL_TYPE_TRUSTED, fdl_types, fdl_where, kDLCPU,
+    FDL_TYPE_REFUSES, FDL_TYPE_STREAM_NONE_SYNCS, FDL_TYPE_TRUSTED, fdl_types, fdl_where,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core import errors
-from fastdl._core.device import CPU, Device, normalised
+from fastdl._core.device import Device, normalised
 from fastdl._core.errors import name_of, type_name
 from fastdl._core.tensor import describe, make_from_dlpack
 
@@ -291,8 +291,7 @@ def where(x):
     cdef DLDevice device
     if fdl_where(<PyObject *>x, record_of(type(x)), &device) == 0:
         return None
-    return CPU if device.device_type == kDLCPU else normalised(
-        <int32_t>device.device_type, device.device_id)
+    return normalised(<int32_t>device.device_type, device.device_id)
 
 
 def announced_device(x):
@@ -303,7 +302,8 @@ def announced_device(x):
 
 
 cpdef int check_delivery(x, int32_t type, int32_t id, Tensor tensor) except -1:
-    """Checks that the stream chosen for a device, (type, id), fits the delivered tensor."""
+    """Checks that the stream chosen for a device, (type, id), fits the delivered tensor, whose
+    device counts: torch announces pinned memory as such, and delivers it as plain host memory."""
     cdef int32_t[2] announced = [type, id]
     if fastdl_is_as_announced_(announced, tensor.description.managed.dl_tensor.device):
         return 0
@@ -364,8 +364,8 @@ def import_over_protocol(x):
     tensor = acquire_host_data(x, record, device)
     if tensor is not None:
         return tensor
-    announced = normalised(device[0], device[1]) if device[0] != 0 else None
-    return policy.consumer.acquire_over_protocol(x, announced)
+    source = normalised(device[0], device[1]) if device[0] != 0 else None
+    return policy.consumer.acquire_over_protocol(x, source)
 
 
 cdef object complete = from_dlpack

@@ -236,11 +236,9 @@ def has_driver(int32_t type):
         fdl_has_driver(kind_of(type)))
 
 
-def validate_stream(stream, device):
-    """`stream`, None or an int, if the Device has it; ValueError or BufferError otherwise."""
-    if stream is not None:
-        fastdl_check_stream_(device_of(device.type, device.id), stream)
-    return stream
+def check_number(int32_t type, int32_t id, int64_t stream):
+    """ValueError or BufferError if a device has no stream of that number."""
+    fastdl_check_stream_(device_of(type, id), stream)
 
 
 def check_stream(int32_t type, int32_t ordinal, int64_t stream):

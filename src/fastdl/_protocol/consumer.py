@@ -310,8 +310,8 @@ def place(tensor, target, copy, stream):
 
 
 def acquire_over_protocol(x, source=None):
-    """from_dlpack(x) without the table of its type, or after it refused. `source`: the
-    device of the data, if that is known."""
+    """from_dlpack(x) without the table of its type, or after it refused. `source`: the device of
+    the data, if that is known."""
     return acquire(x, plan_protocol(x, source=source))
 
 

@@ -4,7 +4,7 @@ from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device, DeviceType
 from fastdl._core.dtype import DType
 from fastdl._devices import driver
-from fastdl._protocol.streams import DEFAULT, stream_number
+from fastdl._protocol.streams import DEFAULT, stream_number, validate_stream
 
 
 def satisfies(device: Device, target: Device | None) -> bool:
@@ -57,7 +57,7 @@ def make_copy(tensor, target: Device, stream: int | None = None):
     obstacle = copy_obstacle(here, target)
     if obstacle is not None:
         raise BufferError(f"{core.describe(tensor)} cannot be copied to {target}: {obstacle}")
-    driver.validate_stream(stream, here)
+    validate_stream(stream, here)
     if here.is_host:
         return core.copy_host(tensor)
     copy = driver.to_host(tensor, -1 if stream is None else stream)
@@ -89,6 +89,6 @@ def to_device(tensor, device, *, copy=None, stream=None):
     number = stream_number(stream, here)
     if copy or not satisfies(here, target):
         return make_copy(tensor, target, number)
-    if driver.validate_stream(number, here) is not None and number != -1:
+    if validate_stream(number, here) is not None and number != -1:
         driver.order(tensor, number)
     return tensor

@@ -9,7 +9,7 @@ from fastdl._core.device import CPU, Device, DeviceType
 from fastdl._core.errors import CopyRequiredError
 from fastdl._devices import driver
 from fastdl._protocol.placement import make_copy, satisfies
-from fastdl._protocol.streams import DEFAULT, order_export
+from fastdl._protocol.streams import DEFAULT, order_export, validate_stream
 
 
 def export(tensor, stream, max_version, target: Device | None, copy, version):
@@ -42,7 +42,7 @@ def export(tensor, stream, max_version, target: Device | None, copy, version):
 
 def copy_for(tensor, target: Device, stream):
     """A copy on `target`, ready for a consumer that passed `stream`."""
-    number = driver.validate_stream(stream, target)
+    number = validate_stream(stream, target)
     if target.is_host:
         number = -1
     elif number is None:

@@ -80,6 +80,13 @@ def refuse_other_device(stream, device: Device) -> None:
             )
 
 
+def validate_stream(stream, device: Device):
+    """`stream`, None or an int, if `device` has it; ValueError or BufferError otherwise."""
+    if stream is not None:
+        driver.check_number(device.type, device.id, stream)
+    return stream
+
+
 def ordering(device: Device) -> int:
     """How work on the memory of `device` is ordered: like `stream_kind`, but pinned memory is host
     memory, which a consumer need not order."""
@@ -104,7 +111,7 @@ def consumer_stream(stream, device: Device):
         )
     if kind == CUDA and stream == 0:
         stream = 1
-    stream = driver.validate_stream(stream, device)
+    stream = validate_stream(stream, device)
     if kind not in DEFAULT:
         return None
     return driver.work_stream(*device.__dlpack_device__()) if stream is None else stream
@@ -117,7 +124,7 @@ def order_export(tensor: core.Tensor, stream) -> None:
     """Orders the work in flight on `tensor` for a consumer that passed `stream`, None or an int, to
     `__dlpack__`."""
     device = tensor.device
-    stream = driver.validate_stream(stream, device)
+    stream = validate_stream(stream, device)
     if stream == -1:
         return
     if device.is_host and stream is None:
@@ -136,7 +143,7 @@ def require_stream(stream, device: Device):
             f"expected a device of CUDA or ROCm, got {device}, which has no streams that fastdl "
             f"can name"
         )
-    number = driver.validate_stream(stream_number(stream, device), device)
+    number = validate_stream(stream_number(stream, device), device)
     if number is None or number == -1:
         raise ValueError(
             f"expected a stream, got {stream!r}: pass the handle of one, or a stream object"
