@@ -669,6 +669,27 @@ def test_threads_that_make_an_interpreter_the_home_at_once(api):
     assert after["owned"] == before["owned"] == (api in ALONE.values())
 
 
+def test_what_modules_share():
+    """Alone nothing; with the package, what it and they find."""
+    run_isolated("""
+        import fastdl
+        from tests.support.headers import ALONE, INSTALLED
+        from tests.support.producers import Given, Lending, new
+        one, other = ALONE.values()
+        kind = new(Lending)
+        one.borrow(kind(Given()))
+        assert one.record(kind) is not None and other.record(kind) is None
+        assert other.borrow(kind(Given()))["shape"] == (2, 3)
+        one, other = INSTALLED.values()
+        assert other.record(kind) is None
+        one.borrow(kind(Given()))
+        assert other.record(kind) == one.record(kind) != None
+        kind = new(Lending)
+        fastdl.from_dlpack(kind(Given()))
+        assert one.record(kind) is not None
+    """)
+
+
 @installed
 def test_a_table_registered_later_is_used(api):
     """By modules that have met the type before, too."""
