@@ -83,12 +83,6 @@ def test_arrays_and_tensors(api, array, of):
     assert_describes(api.held(api.own(of(array))), array)
 
 
-@every_world
-def test_numpy_array_is_read_directly(api):
-    """Without the package it goes by its protocol."""
-    assert api.borrow(np.ones(3))["owned"] is (api in ALONE.values())
-
-
 @installed
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "float4_e2m1fn"])
 def test_types_of_ml_dtypes(api, name):
@@ -480,12 +474,6 @@ def test_result_of_a_fastdl_tensor_needs_only_its_table(api):
     given.assert_alive()
     del result
     given.assert_released()
-
-
-@every_world
-def test_the_table_of_what_is_no_tensor_type(api):
-    with pytest.raises(TypeError, match="expected the type of a tensor, got 'int'"):
-        api.exchange_api(int)
 
 
 class Proxy:
