@@ -41,8 +41,6 @@ def one(obj, name="x", **spec):
 
 
 BASE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-FROZEN = BASE.copy()
-FROZEN.flags.writeable = False
 
 
 @installed
@@ -83,7 +81,6 @@ def test_what_fits(api, obj, spec):
 @pytest.mark.parametrize(
     ("obj", "spec", "error", "words"),
     [
-        (BASE, {"dtypes": [FLOAT64]}, TypeError, ["x: expected float64, got float32"]),
         (
             BASE,
             {"dtypes": [FLOAT64, dtype(4, 16), dtype(5, 64, 2)]},
@@ -92,13 +89,9 @@ def test_what_fits(api, obj, spec):
         ),
         (tensor(dtype=(99, 24, 1)), {"dtypes": [FLOAT64]}, TypeError, ["type 99 of 24 bits"]),
         (BASE > 1, {"dtypes": [FLOAT64]}, TypeError, ["got bool"]),
-        (BASE, {"ndim": 1}, ValueError, ["expected 1 dimension, got 3"]),
-        (BASE, {"shape": [2, 3, 4]}, ValueError, ["ndim as well as shape"]),
         (BASE.astype(np.int32), {"dtypes": [FLOAT64]}, TypeError, ["an int32 tensor"]),
         (tensor(device=OPENCL, data=64, byte_offset=4), {"device": ANY_DEVICE, "alignment": 64},
          BufferError, ["4 bytes past a multiple"]),
-        (BASE, {"ndim": SCALAR}, ValueError, ["expected 0 dimensions, got 3"]),
-        (BASE, {"ndim": 4, "rules": TRAILING}, ValueError, ["4 or more dimensions, got 3"]),
         (BASE, {"ndim": 1, "max_ndim": 2, "rules": TRAILING}, ValueError,
          ["expected 1 to 2 dimensions, got 3"]),
         (BASE, {"ndim": 2, "max_ndim": 3}, ValueError, ["expected 2 dimensions, got 3"]),
@@ -106,22 +99,11 @@ def test_what_fits(api, obj, spec):
          ["expected shape (2, any, 5), got (2, 3, 4)"]),
         (BASE, {"ndim": 2, "shape": ["n", "n"], "rules": TRAILING}, ValueError,
          ["expected shape (..., n=3, n=3), got (2, 3, 4)", "n is 3 in x"]),
-        (BASE[:, :, 0].copy(), {"ndim": 2, "shape": [2, 4]}, ValueError, ["(2, 4), got (2, 3)"]),
         (BASE[0, 0], {"ndim": 1, "shape": [5]}, ValueError, ["(5,), got (4,)"]),
-        (BASE.T, {"layout": C}, BufferError, ["a row-major contiguous", "(1, 4, 12)", "copy it"]),
-        (BASE, {"layout": F}, BufferError, ["a column-major contiguous", "(12, 4, 1)"]),
-        (BASE[:, 1:], {"layout": C | F}, BufferError, ["contiguous layout, in either order"]),
-        (BASE[:, :, ::2], {"layout": INNER}, BufferError, ["a last dimension of stride 1"]),
         (np.broadcast_to(BASE, (2, 2, 3, 4)), {"rules": WRITABLE}, BufferError, ["read-only"]),
-        (FROZEN, {"rules": WRITABLE}, BufferError, ["writable tensor, got a read-only one"]),
-        (tensor(strides=(0, 1)), {"rules": WRITABLE}, BufferError, ["do not overlap", "(0, 1)"]),
         (tensor(strides=(1, 1)), {"rules": WRITABLE}, BufferError, ["do not overlap"]),
         (tensor(strides=(2, -1)), {"rules": WRITABLE}, BufferError, ["do not overlap"]),
-        (tensor(device=CUDA), {}, BufferError, ["expected host memory, got cuda:0", "move it"]),
-        (BASE, {"device": 2}, BufferError, ["expected cuda, got cpu:0"]),
         (tensor(device=(77, 3)), {"device": 2}, BufferError, ["got device 77:3"]),
-        (tensor(data=4100), {"alignment": 64}, BufferError,
-         ["aligned to 64 bytes, got an address 4 bytes past a multiple"]),
     ],
 )  # fmt: skip
 def test_what_does_not_fit(api, obj, spec, error, words):
@@ -173,11 +155,8 @@ ON_CUDA, ON_ANOTHER = tensor(device=CUDA), tensor(device=(2, 1))
         (products(3, 5), None, ""),
         (products(3, 4), ValueError, "out: expected shape (m=3, n=5), got (3, 4): n is 5 in b"),
         (alike(THREE, THREE * 2), None, ""),
-        (alike(THREE, np.ones(3)), TypeError, "y: expected float32, as x has, got float64"),
         (alike(ON_CUDA, ON_ANOTHER, device=ANY_DEVICE), BufferError,
          "y: expected cuda:0, where x is, got cuda:1"),
-        (alike(THREE, ON_CUDA, device=ANY_DEVICE), BufferError,
-         "y: expected cpu:0, where x is, got cuda:0"),
     ],
 )  # fmt: skip
 def test_arguments_that_depend_on_each_other(api, arguments, error, words):
