@@ -76,6 +76,9 @@ static int start(void (*function)(void *), batch *b)
     return -1;
 }
 
+/* delete_on_threads(list of (address, versioned), threads, keep_gil): deleters run on native
+ * threads that Python has never seen, all at once; returns when all have ended. With keep_gil this
+ * thread waits with the GIL: a deleter that needs it waits for ever. */
 static PyObject *delete_on_threads(PyObject *self, PyObject *arguments)
 {
     PyObject *list;
@@ -128,6 +131,7 @@ static void delete_late(void)
     fflush(stdout);
 }
 
+/* delete_at_exit(list of (address, versioned)): their deleters run when the interpreter is gone. */
 static PyObject *delete_at_exit(PyObject *self, PyObject *list)
 {
     if (gather(list, &late) < 0)
@@ -137,6 +141,8 @@ static PyObject *delete_at_exit(PyObject *self, PyObject *list)
     Py_RETURN_NONE;
 }
 
+/* delete_during_exit(list of (address, versioned)): a native thread runs their deleters as soon as
+ * the interpreter says that it is not initialised any more, while finalisation goes on. */
 static PyObject *delete_during_exit(PyObject *self, PyObject *list)
 {
     if (gather(list, &late) < 0 || start(delete_batch_late, &late) < 0)
@@ -172,10 +178,4 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "consumer", .m_size = -1,
-                                    .m_methods = functions};
-
-PyMODINIT_FUNC PyInit_consumer(void)
-{
-    return create_module(&module);
-}
+DEFINE_MODULE(consumer, functions)

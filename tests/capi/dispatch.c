@@ -143,11 +143,4 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, TEXT(MODULE), NULL, -1, functions, NULL, NULL, NULL, NULL,
-};
-
-PyMODINIT_FUNC JOIN(PyInit_, MODULE)(void)
-{
-    return create_module(&module);
-}
+DEFINE_MODULE(MODULE, functions)

@@ -16,6 +16,7 @@ typedef struct {
     PyObject *released;    /* NULL, or what is called */
 } exporter;
 
+/* All is given, asked for by the flags or not. */
 static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     exporter *own = (exporter *)self;

@@ -31,6 +31,16 @@ static inline PyObject *create_module(PyModuleDef *definition)
     return module;
 }
 
+/* The module itself, of these functions. */
+#define DEFINE_MODULE(name, functions)                                                             \
+    static struct PyModuleDef module = {                                                           \
+        PyModuleDef_HEAD_INIT, TEXT(name), NULL, -1, functions, NULL, NULL, NULL, NULL,            \
+    };                                                                                             \
+    PyMODINIT_FUNC JOIN(PyInit_, name)(void)                                                       \
+    {                                                                                              \
+        return create_module(&module);                                                             \
+    }
+
 static inline PyObject *int_tuple(const int64_t *values, int32_t n)
 {
     PyObject *tuple = PyTuple_New(n);

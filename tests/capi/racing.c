@@ -25,10 +25,4 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "racing", .m_size = -1,
-                                    .m_methods = functions};
-
-PyMODINIT_FUNC PyInit_racing(void)
-{
-    return create_module(&module);
-}
+DEFINE_MODULE(racing, functions)

@@ -225,8 +225,6 @@ def test_lanes_are_a_dimension_to_numpy():
     assert np.zeros(3, dtype).shape == (3, 4)
     assert fastdl.DType(np.dtype(dtype)) is dtype
     assert dtype == np.dtype(("f4", (4,)))
-    with pytest.raises(TypeError, match="lanes of int4x2 share bytes"):
-        _ = fastdl.DType("int4x2").dtype
     with pytest.raises(TypeError):
         np.dtype(fastdl.DType("int4x2"))
     for subarray in (("f4", (2, 2)), ("f4", (70000,)), ("O", (2,))):
@@ -339,7 +337,5 @@ def test_what_is_no_dtype(error, words, value):
         fastdl.DType(*value) if isinstance(value, tuple) else fastdl.DType(value)
 
 
-def test_a_byte_order_that_dlpack_has_not():
-    with pytest.raises(ValueError, match="expected a little-endian dtype, got '>f4'"):
-        fastdl.DType(">f4")
+def test_one_byte_has_no_byte_order():
     assert fastdl.DType(">i1") == "int8"

@@ -5,6 +5,7 @@ import sysconfig
 import pytest
 
 import fastdl
+from fastdl._core import exchange
 from fastdl._protocol import consumer
 from tests.support.headers import ALONE, INSTALLED, every_world
 from tests.support.isolate import run_isolated
@@ -122,6 +123,25 @@ def test_a_type_at_the_address_of_a_dead_one():
 # ---- what takes a place ---------------------------------------------------------------------
 
 
+@every_world
+@pytest.mark.parametrize("kind", [list, dict, object, type("Nothing", (), {})])
+def test_what_is_no_tensor_takes_no_place(api, kind):
+    for _ in range(2):
+        with pytest.raises(TypeError):
+            api.borrow(kind())
+        assert not exchange.is_producer(kind())
+        assert api.record(kind) is None
+
+
+@every_world
+def test_a_proxy_takes_no_place(api):
+    proxy = type("Proxy", (), {})()
+    source = Producer(Given())
+    proxy.__dlpack__, proxy.__dlpack_device__ = source.__dlpack__, source.__dlpack_device__
+    assert api.borrow(proxy)["shape"] == (2, 3)
+    assert api.record(type(proxy)) is None
+
+
 def test_the_type_that_comes_has_a_place():
     """However many are alive."""
     run_isolated("""
@@ -134,6 +154,23 @@ def test_the_type_that_comes_has_a_place():
                     for kind in kinds:
                         assert api.borrow(kind(Given()))["shape"] == (2, 3)
                         assert api.record(kind) is not None
+    """)
+
+
+def test_types_with_dlpack_alone_drive_out_none_with_a_table():
+    run_isolated("""
+        from tests.support.headers import ALONE, INSTALLED
+        from tests.support.producers import Given, Lending, Producer
+        for api in (*ALONE.values(), *INSTALLED.values()):
+            tables = [type("Kind", (Lending,), {}) for _ in range(20)]
+            for kind in tables:
+                api.borrow(kind(Given()))
+            before = [api.record(kind) for kind in tables]
+            others = [type("Kind", (Producer,), {}) for _ in range(3000)]
+            for kind in others:
+                api.borrow(kind(Given()))
+            assert [api.record(kind) for kind in tables] == before
+            assert None not in before
     """)
 
 

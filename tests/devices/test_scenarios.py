@@ -12,9 +12,10 @@ import fastdl
 from tests.gpu import stream_objects
 from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
 from tests.gpu.backends import Simulated
-from tests.gpu.scenarios import Scenarios
+from tests.gpu.scenarios import Scenarios, fixtures
 
 LIBRARIES = [Library, TabledLibrary]
+CONSUMERS = [*LIBRARIES, InterfaceLibrary]
 
 
 @pytest.fixture(params=["cuda", "hip"])
@@ -24,20 +25,7 @@ def gpu(request):
     backend.close()
 
 
-@pytest.fixture(params=LIBRARIES, ids=lambda library: library.name)
-def library(request, gpu):
-    return request.param(gpu)
-
-
-@pytest.fixture(params=[*LIBRARIES, InterfaceLibrary, DefinedLibrary], ids=lambda x: x.name)
-def producer(request, gpu):
-    return request.param(gpu)
-
-
-@pytest.fixture(params=[*LIBRARIES, InterfaceLibrary], ids=lambda library: "to-" + library.name)
-def consumer(request, gpu, producer):
-    """The same library, if of the same kind: a table speaks for one."""
-    return producer if type(producer) is request.param else request.param(gpu)
+library, producer, consumer = fixtures(LIBRARIES, CONSUMERS, [*CONSUMERS, DefinedLibrary])
 
 
 class TestSimulated(Scenarios):

@@ -41,9 +41,7 @@ def in_the_header():
 MODULE = """
 #include "module.h"
 static PyMethodDef methods[] = {{"total", total, METH_O, NULL}, {NULL, NULL, 0, NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "total", NULL, -1, methods, NULL,
-                                        NULL, NULL, NULL};
-PyMODINIT_FUNC PyInit_total(void) { return create_module(&definition); }
+DEFINE_MODULE(total, methods)
 """
 
 

@@ -1,12 +1,13 @@
-"""What docs/move.md shows: that the code after the move does what it says."""
+"""What docs/move.md shows: that the code does the same before and after."""
 
 import numpy as np
 import pytest
 
 from tests.examples.building import EXAMPLES
-from tests.support.build import load_module
+from tests.support.build import load_module, run_compiler
 from tests.support.cxx import binding
 from tests.support.frameworks import Array, Interface, simulated
+from tests.support.isolate import run_isolated
 
 SOURCES = EXAMPLES / "moving"
 
@@ -55,6 +56,40 @@ def test_after_with_torch():
     x = torch.ones(2, 3)
     with pytest.raises(BufferError, match="requires grad"):
         norm(torch.ones(2, 3, requires_grad=True), x, torch.ones(3), 0.5)
+
+
+def before(name, folder):
+    """The kernel, bound by the tool itself."""
+    source = str(SOURCES / f"{name}.cpp")
+    if name == "norm_torch":
+        from torch.utils.cpp_extension import load
+
+        return load(name, [source], extra_cflags=["-O2"], build_directory=str(folder)).norm
+
+    import tvm_ffi
+
+    from benchmarks import bindings
+
+    include, link = bindings.of_tvm_ffi()
+    output = folder / f"{name}{bindings.SUFFIX}"
+    flags = ["-std=c++17", *bindings.FLAGS, *include]
+    run_compiler(["g++", *flags, "-shared", source, *link, "-o", output])
+    return tvm_ffi.load_module(output).norm
+
+
+@pytest.mark.slow
+@pytest.mark.library("torch", "tvm_ffi")
+@pytest.mark.parametrize("name", ["norm_torch", "norm_tvm_ffi"])
+def test_before(name, tmp_path):
+    """In a process of its own: a module of torch changes how exceptions of C++ are found."""
+    code = f"""
+        from pathlib import Path
+        import torch
+        from tests.examples.test_moving import before, check
+        check(before({name!r}, Path({str(tmp_path)!r})), torch.from_numpy)
+        print("checked")
+    """
+    assert run_isolated(code, timeout=300) == "checked\n"
 
 
 def test_of_the_cuda_array_interface():

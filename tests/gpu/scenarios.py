@@ -19,6 +19,26 @@ from tests.gpu.arrays import Library, TabledLibrary
 from tests.gpu.backends import GLOBAL, NEW, OLD, OTHER, SIZE, THREAD_LOCAL
 from tests.support.consumer import deleter_of, taken
 
+
+def fixtures(libraries, consumers, producers):
+    """The fixtures `library`, `producer` and `consumer` over these classes."""
+
+    @pytest.fixture(params=libraries, ids=lambda library: library.name)
+    def library(request, gpu):
+        return request.param(gpu)
+
+    @pytest.fixture(params=producers, ids=lambda library: library.name)
+    def producer(request, gpu):
+        return request.param(gpu)
+
+    @pytest.fixture(params=consumers, ids=lambda library: "to-" + library.name)
+    def consumer(request, gpu, producer):
+        """The same library, if of the same kind: a table speaks for one."""
+        return producer if type(producer) is request.param else request.param(gpu)
+
+    return library, producer, consumer
+
+
 #: Kinds of streams that may be asked for; "per-thread" has CUDA alone.
 TARGETS = ("none", "default", "per-thread", "blocking", "non-blocking")
 

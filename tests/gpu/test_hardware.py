@@ -10,7 +10,7 @@ from tests.gpu import stream_objects
 from tests.gpu.arrays import DefinedLibrary, InterfaceLibrary, Library, TabledLibrary
 from tests.gpu.backends import NEW, OLD, SIZE, Hardware
 from tests.gpu.peers import STREAMS, Cupy, Jax, Numba, Torch, require_jax
-from tests.gpu.scenarios import Scenarios, both
+from tests.gpu.scenarios import Scenarios, both, fixtures
 from tests.interop.peers import require
 from tests.support.isolate import describe, run_python
 from tests.support.producers import Wrapper
@@ -32,20 +32,7 @@ def gpu():
     backend.close()
 
 
-@pytest.fixture(params=LIBRARIES, ids=lambda library: library.name)
-def library(request, gpu):
-    return request.param(gpu)
-
-
-@pytest.fixture(params=PRODUCERS, ids=lambda library: library.name)
-def producer(request, gpu):
-    return request.param(gpu)
-
-
-@pytest.fixture(params=CONSUMERS, ids=lambda library: "to-" + library.name)
-def consumer(request, gpu, producer):
-    """The same library, if of the same kind: a table speaks for one."""
-    return producer if type(producer) is request.param else request.param(gpu)
+library, producer, consumer = fixtures(LIBRARIES, CONSUMERS, PRODUCERS)
 
 
 class TestHardware(Scenarios):

@@ -83,12 +83,6 @@ def test_arrays_and_tensors(api, array, of):
     assert_describes(api.held(api.own(of(array))), array)
 
 
-@every_world
-def test_numpy_array_is_read_directly(api):
-    """Without the package it goes by its protocol."""
-    assert api.borrow(np.ones(3))["owned"] is (api in ALONE.values())
-
-
 @installed
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "float4_e2m1fn"])
 def test_types_of_ml_dtypes(api, name):
@@ -482,12 +476,6 @@ def test_result_of_a_fastdl_tensor_needs_only_its_table(api):
     given.assert_released()
 
 
-@every_world
-def test_the_table_of_what_is_no_tensor_type(api):
-    with pytest.raises(TypeError, match="expected the type of a tensor, got 'int'"):
-        api.exchange_api(int)
-
-
 class Proxy:
     """Of a tensor: the type has no `__dlpack__`, and the object has."""
 
@@ -667,6 +655,27 @@ def test_threads_that_make_an_interpreter_the_home_at_once(api):
     assert api.make_home_again() is True
     after = api.borrow(np.ones(3))
     assert after["owned"] == before["owned"] == (api in ALONE.values())
+
+
+def test_what_modules_share():
+    """Alone nothing; with the package, what it and they find."""
+    run_isolated("""
+        import fastdl
+        from tests.support.headers import ALONE, INSTALLED
+        from tests.support.producers import Given, Lending, new
+        one, other = ALONE.values()
+        kind = new(Lending)
+        one.borrow(kind(Given()))
+        assert one.record(kind) is not None and other.record(kind) is None
+        assert other.borrow(kind(Given()))["shape"] == (2, 3)
+        one, other = INSTALLED.values()
+        assert other.record(kind) is None
+        one.borrow(kind(Given()))
+        assert other.record(kind) == one.record(kind) != None
+        kind = new(Lending)
+        fastdl.from_dlpack(kind(Given()))
+        assert one.record(kind) is not None
+    """)
 
 
 @installed

@@ -174,7 +174,8 @@ def test_version_of_the_draft(drafting, version):
 
 
 def test_what_is_spoken_of_the_draft(drafting):
-    assert drafting.__dlpack_info__() == 130
+    info = drafting.__dlpack_info__()
+    assert (info, type(info)) == (130, int)
 
 
 @pytest.mark.parametrize("name", sorted(set(PRODUCERS) - set(OF_THE_DRAFT)))
@@ -344,8 +345,6 @@ def test_keywords_are_compared_by_value(exporter):
 def test_unbound(tensor):
     capsule = fastdl.Tensor.__dlpack__(tensor, max_version=(1, 0))
     assert name_of(capsule) == "dltensor_versioned"
-    with pytest.raises(TypeError):
-        fastdl.Tensor.__dlpack__(1)
 
 
 # ---- lifetime -------------------------------------------------------------------------------

@@ -267,10 +267,14 @@ def forks(case: str, count: int) -> None:
 
 def memory(case: str, count: int) -> int:
     """Each allocation of an operation fails in turn, Python's and then C's."""
-    code = f"from tests.support.allocation import sweep; sweep({case!r}, 'INJECTOR')"
-    preloaded = {"LD_PRELOAD": str(shared_library("failmalloc"))}
-    python = run_isolated(code.replace("INJECTOR", "python"))
-    return int(python) + int(run_isolated(code.replace("INJECTOR", "malloc"), env=preloaded))
+    return sweep(case, "python") + sweep(case, "malloc")
+
+
+def sweep(case: str, injector: str) -> int:
+    """How many fail. On Linux: the malloc that fails is preloaded."""
+    preloaded = {"LD_PRELOAD": str(shared_library("failmalloc"))} if injector == "malloc" else {}
+    code = f"from tests.support.allocation import sweep; sweep({case!r}, {injector!r})"
+    return int(run_isolated(code, env=preloaded))
 
 
 # ---- deleters that do what they like --------------------------------------------------------

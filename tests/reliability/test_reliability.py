@@ -2,6 +2,7 @@
 
 import os
 import sys
+import sysconfig
 
 import pytest
 
@@ -34,6 +35,30 @@ def test_forks(case):
     if case == "busy threads" and "FASTDL_SANITIZE" in os.environ:
         pytest.skip("GCC 12's libasan forks while other threads hold its allocator's locks")
     assert run("forks", case, 4) == (4, "")
+
+
+# Without a GIL, CPython frees another list's items when a new list gets no memory for its own:
+# python/cpython#152125. The other operations make no list that has items from the start.
+MAKES_LISTS = {"tolist", "tolist, 128 bits"}
+# What needs no memory but from Python, or from NumPy's own cache.
+NO_MALLOC = {
+    *("capsule, refused", "properties", "new dtype", "repr", "buffer", "numpy"),
+    *("reshape, refused", "view, refused", "tolist", "tolist, 128 bits", "item, lanes", "contains"),
+}
+
+
+@pytest.mark.slow
+@CASES["memory"]
+@pytest.mark.parametrize("injector", ["python", "malloc"])
+def test_memory(case, injector):
+    """Faults M1 and M11: MemoryError, the deleter once, no reference kept."""
+    if injector == "malloc" and "FASTDL_SANITIZE" in os.environ:
+        pytest.skip("a sanitizer owns malloc itself")
+    without_a_gil = sysconfig.get_config_var("Py_GIL_DISABLED")
+    if injector == "python" and case in MAKES_LISTS and without_a_gil:
+        pytest.skip("CPython without a GIL corrupts its memory there")
+    reached = checks.sweep(case, injector)
+    assert reached > 0 or (injector == "malloc" and case in NO_MALLOC)
 
 
 @CASES["acts"]

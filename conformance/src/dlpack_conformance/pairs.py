@@ -46,6 +46,7 @@ def outcome(producer: Library, consumer: Library) -> dict[str, str]:
 
 
 def pair(producer: Library, consumer: Library) -> dict[str, str]:
+    """The result of importing an array of one library into the other."""
     rows = producer.rows if consumer.max_ndim > 1 else flat(producer.rows)
     array = aligned(producer, rows)
     try:
