@@ -477,6 +477,24 @@ def test_host_data_has_no_stream(library, name):
                 assert fastdl.asarray(result).tobytes() == expected
 
 
+@pytest.mark.parametrize(
+    ("device", "stream", "error", "words"),
+    [
+        ((10, 0), 1, ValueError, "ROCm has no stream 1"),
+        ((10, 0), 2, ValueError, "ROCm has no stream 2"),
+        ((7, 0), 5, BufferError, "DLPack has no stream numbers for vulkan:0"),
+    ],
+)
+@pytest.mark.parametrize("keywords", [{}, {"copy": True}], ids=str)
+def test_a_stream_that_the_device_has_not(library, device, stream, error, words, keywords):
+    """About an argument of the caller, so without words on what is converted."""
+    memory = bytearray(8)
+    address = fastdl.asarray(memory).data_ptr
+    x = fastdl.from_pointer(address, (8,), "uint8", device=device, owner=memory)
+    with pytest.raises(error, match=f"^{words}"):
+        fastdl.convert(x, library(devices="anywhere"), stream=stream, **keywords)
+
+
 def test_a_capsule_has_no_stream():
     with pytest.raises(TypeError, match="expected no stream with a capsule"):
         fastdl.convert(Given().capsule(), np.ndarray, stream=1)

@@ -1,4 +1,4 @@
-"""Memory does not grow, in two cases of which test_reliability.py knows nothing."""
+"""Memory does not grow, in three cases of which test_reliability.py knows nothing."""
 
 import os
 
@@ -33,6 +33,24 @@ def test_names_are_not_kept():
         before = traced(30)
         grown = traced(300) - before
         assert grown < 300 * 8, grown
+    """)
+
+
+def test_a_library_that_is_not_known_is_not_kept():
+    """Nor does the collector have to find what each call made for it."""
+    run_isolated("""
+        import gc, types
+        import fastdl
+        import numpy as np
+        array, module = np.arange(3.0), types.ModuleType("unknown")
+        module.from_dlpack = lambda tensor: tensor
+        fastdl.convert(array, module)
+        gc.collect()
+        gc.disable()
+        before = len(gc.get_objects())
+        for _ in range(100):
+            fastdl.convert(array, module)
+        assert len(gc.get_objects()) - before < 100
     """)
 
 

@@ -180,8 +180,14 @@ def test_p3_device_method_missing_or_raising(enter):
         def __dlpack_device__(self):
             raise LookupError("no device")
 
+    class Number:
+        def __index__(self):
+            raise MemoryError("no number")
+
     with pytest.raises(LookupError, match="no device"):
         enter(Raising(Given()))
+    with pytest.raises(MemoryError, match="no number"):
+        enter(Producer(Given(), (Number(), 0)))
     for attribute in (None, 5):
         with pytest.raises(TypeError):
             enter(type("Missing", (Producer,), {"__dlpack_device__": attribute})(Given()))
