@@ -301,8 +301,8 @@ def read(x, own):
 
 
 cdef Tensor fitted(Tensor tensor, Library library, x, copy, stream):
-    """`tensor` or a copy, in a form that `library` accepts, ready on `stream` as `tensor` is, which
-    is not shared yet and was made from `x`."""
+    """`tensor`, which was made from `x` and is not shared yet, or a copy of it, in a form that
+    `library` accepts. Both are ready on `stream`."""
     cdef DLTensor *memory = &tensor.description.managed.dl_tensor
     cdef int reason
     if library.outdated is not None or not has_place(library, memory) or not (
