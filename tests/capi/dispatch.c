@@ -143,4 +143,4 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-DEFINE_MODULE(MODULE, functions)
+DEFINE_MODULE(dispatch, functions)

@@ -662,10 +662,10 @@ static PyModuleDef_Slot slots[] = {
 };
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, TEXT(MODULE), NULL, 0, functions, slots, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "header", NULL, 0, functions, slots, NULL, NULL, NULL,
 };
 
-PyMODINIT_FUNC JOIN(PyInit_, MODULE)(void)
+PyMODINIT_FUNC PyInit_header(void)
 {
     return PyModuleDef_Init(&module);
 }

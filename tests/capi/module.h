@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the extension modules of the tests have in common: their names, those of several modules of
- * one source being MODULE; what they say of a tensor; and that they leave the GIL of a
- * free-threaded CPython off. Fit for C++ and the limited API.
+ * What the extension modules of the tests have in common: what they say of a tensor, and that they
+ * leave the GIL of a free-threaded CPython off. Fit for C++ and the limited API.
  */
 #ifndef FASTDL_TESTS_MODULE_H_
 #define FASTDL_TESTS_MODULE_H_
@@ -15,11 +14,6 @@
 #ifdef __GNUC__
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #endif
-
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define TEXT_(a) #a
-#define TEXT(a) TEXT_(a)
 
 static inline PyObject *create_module(PyModuleDef *definition)
 {
@@ -34,9 +28,9 @@ static inline PyObject *create_module(PyModuleDef *definition)
 /* The module itself, of these functions. */
 #define DEFINE_MODULE(name, functions)                                                             \
     static struct PyModuleDef module = {                                                           \
-        PyModuleDef_HEAD_INIT, TEXT(name), NULL, -1, functions, NULL, NULL, NULL, NULL,            \
+        PyModuleDef_HEAD_INIT, #name, NULL, -1, functions, NULL, NULL, NULL, NULL,                 \
     };                                                                                             \
-    PyMODINIT_FUNC JOIN(PyInit_, name)(void)                                                       \
+    PyMODINIT_FUNC PyInit_##name(void)                                                             \
     {                                                                                              \
         return create_module(&module);                                                             \
     }

@@ -148,8 +148,7 @@ static PyType_Slot given_slots[] = {
 };
 
 static PyType_Spec given_spec = {
-    TEXT(MODULE) ".Given", (int)sizeof(Given), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    given_slots,
+    "producer.Given", (int)sizeof(Given), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, given_slots,
 };
 
 /* A new type: immutable if asked, published by the producer of that name, if any. */
@@ -224,9 +223,8 @@ static PyObject *make(PyObject *self, PyObject *type)
 #ifndef Py_LIMITED_API
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-static PyTypeObject static_type = {PyVarObject_HEAD_INIT(NULL, 0) TEXT(MODULE) ".Static"};
-static PyTypeObject other_static_type = {PyVarObject_HEAD_INIT(NULL, 0)
-                                             TEXT(MODULE) ".OtherStatic"};
+static PyTypeObject static_type = {PyVarObject_HEAD_INIT(NULL, 0) "producer.Static"};
+static PyTypeObject other_static_type = {PyVarObject_HEAD_INIT(NULL, 0) "producer.OtherStatic"};
 #pragma GCC diagnostic pop
 
 static int add_static(PyObject *module, PyTypeObject *type, const char *name)
@@ -288,10 +286,10 @@ static PyModuleDef_Slot slots[] = {
 };
 
 static struct PyModuleDef module_definition = {
-    PyModuleDef_HEAD_INIT, TEXT(MODULE), NULL, 0, functions, slots, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "producer", NULL, 0, functions, slots, NULL, NULL, NULL,
 };
 
-PyMODINIT_FUNC JOIN(PyInit_, MODULE)(void)
+PyMODINIT_FUNC PyInit_producer(void)
 {
     return PyModuleDef_Init(&module_definition);
 }

@@ -28,7 +28,7 @@ PREPARE = """
     sys.path[:] = {path!r}
     def load():
         import importlib.util
-        spec = importlib.util.spec_from_file_location({name!r}, {file!r})
+        spec = importlib.util.spec_from_file_location("header", {file!r})
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
@@ -67,10 +67,10 @@ PREPARE = """
 def run(*steps, flags=()):
     """Runs (interpreter, code) or ("end", interpreter), each code after PREPARE in that
     interpreter."""
-    name = "header_embedded" + ("_limited" if flags else "")
-    file = str(module_path("header", name, *flags))
+    copy = "header_embedded" + ("_limited" if flags else "")
+    file = str(module_path("header", copy, *flags))
     path = [str(Path(fastdl.__file__).parents[1]), *sys.path]
-    prepare = textwrap.dedent(PREPARE).format(path=path, name=name, file=file)
+    prepare = textwrap.dedent(PREPARE).format(path=path, file=file)
     arguments = []
     for which, what in steps:
         arguments += [which, what if which == "end" else prepare + textwrap.dedent(what)]

@@ -287,7 +287,7 @@ def test_a_module_that_is_imported_while_it_is_used(tmp_path):
         fresh = tmp_path / str(number) / compiled.name  # with a state of its own
         fresh.parent.mkdir()
         shutil.copy(compiled, fresh)
-        api = load_module("header_alone", fresh)
+        api = load_module("header", fresh)
 
         def bring(i, api=api):
             api.import_runtime()

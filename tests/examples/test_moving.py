@@ -39,6 +39,7 @@ def check(norm, make):
             norm(*map(make, arguments), 0.5)
 
 
+@pytest.mark.slow
 def test_after():
     norm = binding("norm_fastdl", "pybind11", SOURCES / "norm_fastdl.cpp").norm
     check(norm, lambda array: array)

@@ -11,7 +11,9 @@ from tests.support.ctypes_dlpack import READ_ONLY, opened, strides_in
 from tests.support.every_producer import bound
 
 
-@pytest.fixture(scope="module", params=["pybind11", "nanobind"])
+@pytest.fixture(
+    scope="module", params=["pybind11", pytest.param("nanobind", marks=pytest.mark.slow)]
+)
 def api(request):
     return bound(request.param)
 

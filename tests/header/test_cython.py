@@ -31,13 +31,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 include = [fastdl.get_include()]
-setup(
-    name="names",
-    ext_modules=cythonize([
-        Extension("names", ["names.pyx"], include_dirs=include),
-        Extension("names_cpp", ["names_cpp.pyx"], include_dirs=include, language="c++"),
-    ]),
-)
+module = Extension("{0}", ["{0}.pyx"], include_dirs=include, language="{1}")
+setup(name="{0}", ext_modules=cythonize([module]))
 """
 
 
@@ -50,7 +45,8 @@ def documented_example():
 
 @pytest.fixture(scope="module")
 def place():
-    """The folder of the modules `names`, of names.pyx and the example, in C, and `names_cpp`."""
+    """The folder of the modules `names`, of names.pyx and the example, and `names_cpp`, in C++,
+    which is not built yet."""
     made = folder() / "cython"
     made.mkdir(exist_ok=True)  # a worker of pytest-xdist may come back to this module
     source = (SOURCES / "names.pyx").read_text()
@@ -58,20 +54,26 @@ def place():
         source += f"{table} = {{{', '.join(f'{name!r}: fastdl.{name}' for name in names)}}}\n"
     (made / "names.pyx").write_text(source + documented_example().replace("cimport fastdl\n", ""))
     (made / "names_cpp.pyx").write_text(source)
-    (made / "setup.py").write_text(SETUP)
-    run("python setup.py -q build_ext --inplace", made, CFLAGS="-O0")
+    build(made, "names", "c")
     return made
+
+
+def build(place, name, language):
+    (place / "setup.py").write_text(SETUP.format(name, language))
+    run("python setup.py -q build_ext --inplace", place, CFLAGS="-O0")
 
 
 def load(place, name):
     if name not in sys.modules:
         path = place / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
+        if not path.exists():
+            build(place, name, "c++")
         sys.modules[name] = load_module(name, path)
         sys.modules[name].import_fastdl()
     return sys.modules[name]
 
 
-@pytest.fixture(params=["names", "names_cpp"])
+@pytest.fixture(params=["names", pytest.param("names_cpp", marks=pytest.mark.slow)])
 def names(place, request):
     return load(place, request.param)
 

@@ -23,7 +23,14 @@ from tests.support.ctypes_dlpack import (
     shape_in,
     strides_in,
 )
-from tests.support.every_producer import OF_THE_DRAFT, PRODUCERS, bound, consumer, ways_to_hold
+from tests.support.every_producer import (
+    EACH,
+    OF_THE_DRAFT,
+    PRODUCERS,
+    bound,
+    consumer,
+    ways_to_hold,
+)
 from tests.support.isolate import run_isolated
 
 
@@ -43,7 +50,7 @@ def readonly(array):
     return fastdl.from_dlpack(array)
 
 
-@pytest.fixture(params=PRODUCERS)
+@pytest.fixture(params=EACH)
 def produce(request):
     """From an array to a producer on its memory, which keeps it."""
     return PRODUCERS[request.param]()
@@ -99,10 +106,12 @@ def test_libraries_read_it(read, exporter, array):
     assert read(exporter).tolist() == array.tolist()
 
 
+@pytest.mark.slow
 def test_nanobind_reads_it(exporter, array):
     assert bound("nanobind").sum(exporter) == array.sum()
 
 
+@pytest.mark.slow
 def test_what_others_leave_open():
     """As docs/make-a-producer.md has it: shorter there, once one of these fails."""
     theirs = bound("nanobind").array()
@@ -178,7 +187,7 @@ def test_what_is_spoken_of_the_draft(drafting):
     assert (info, type(info)) == (130, int)
 
 
-@pytest.mark.parametrize("name", sorted(set(PRODUCERS) - set(OF_THE_DRAFT)))
+@pytest.mark.parametrize("name", [x for x in EACH if x.values[0] not in OF_THE_DRAFT])
 def test_the_header_does_not_know_the_draft(name, array):
     exporter = PRODUCERS[name]()(array)
     assert not hasattr(exporter, "__dlpack_info__")
@@ -396,7 +405,7 @@ def test_a_consumer_that_fails(produce):
 
 
 @pytest.mark.parametrize("when", ["delete_at_exit", "delete_during_exit"])
-@pytest.mark.parametrize("name", PRODUCERS)
+@pytest.mark.parametrize("name", EACH)
 def test_deleters_when_the_interpreter_is_gone(name, when):
     PRODUCERS[name]()  # or skips
     printed = run_isolated(f"""

@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
 from dlpack_conformance.suite import DEVIATES, PASSED
 from tests.support.isolate import run_python
 
 
+@pytest.mark.slow  # test_paths_conform.py makes the checks in this process
 def test_the_suite_finds_one_deviation(tmp_path):
     """By its own command and adapter; nothing is not applicable."""
     path = tmp_path / "report.json"

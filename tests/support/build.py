@@ -6,6 +6,7 @@ environment. Each file in it is compiled once.
 
 import atexit
 import contextlib
+import functools
 import importlib.util
 import os
 import runpy
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from hashlib import sha256
 from pathlib import Path
 
 try:
@@ -28,21 +30,20 @@ SOURCES = ROOT / "tests" / "capi"
 _FOLDER = "FASTDL_TEST_BUILD"
 
 
-def module_path(name, module=None, *flags):
-    """The file of the extension module of tests/capi/NAME.c, compiled at first use. `module`: its
-    own name, for several from one source that respects the macro MODULE; `flags`: for the compiler.
-    """
-    module = module or name
+def module_path(name, copy=None, *flags):
+    """The file of the extension module of tests/capi/NAME.c, compiled at first use with these
+    flags. Modules that share them are copies of one file, each with a state of its own."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    return _compiled(module, suffix, SOURCES / f"{name}.c", f"-DMODULE={module}", *flags)
+    variant = sha256(repr(flags).encode()).hexdigest()[:8]
+    made = _compiled(f"{name}-{variant}", suffix, SOURCES / f"{name}.c", *flags)
+    path = folder() / f"{copy or name}{suffix}"
+    return compiled_once(path, lambda partial: shutil.copy(made, partial))
 
 
-def extension(name, module=None, *flags):
+@functools.cache
+def extension(name, copy=None, *flags):
     """The same, imported."""
-    module = module or name
-    if module not in sys.modules:
-        sys.modules[module] = load_module(module, module_path(name, module, *flags))
-    return sys.modules[module]
+    return load_module(name, module_path(name, copy, *flags))
 
 
 def load_module(name, path):

@@ -13,8 +13,8 @@ from tests.support.build import (
     SOURCES,
     compile_source,
     compiled_once,
-    extension,
     folder,
+    load_module,
     run_compiler,
 )
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, describe, given
@@ -51,6 +51,7 @@ def bound(library):
     return binding(name, library, SOURCES / "producers.cpp", f"-DMODULE={name}", f"-D{library}_=1")
 
 
+@functools.cache
 def cythonized():
     """The module of tests/capi/producers.pyx."""
     with_a_gil("Cython")
@@ -62,8 +63,8 @@ def cythonized():
         run_compiler([*command, SOURCES / "producers.pyx"])
         compile_source(source, path, "-w")  # generated code, of which we are not the judge
 
-    compiled_once(folder() / f"producers{sysconfig.get_config_var('EXT_SUFFIX')}", make)
-    return extension("producers")
+    output = folder() / f"producers{sysconfig.get_config_var('EXT_SUFFIX')}"
+    return load_module("producers", compiled_once(output, make))
 
 
 def with_a_gil(library):
@@ -90,6 +91,9 @@ PRODUCERS = {
     "pybind11": lambda: in_cxx("pybind11"),
     "Cython": lambda: functools.partial(given, cythonized().Given),
 }
+
+#: Parameters for a test of each. nanobind compiles its own library first.
+EACH = [pytest.param(x, marks=pytest.mark.slow if x == "nanobind" else ()) for x in PRODUCERS]
 
 #: Those whose requests Python reads, which knows the draft of 2022: fastdl.Tensor's.
 OF_THE_DRAFT = ("fastdl.Tensor", "from_pointer", "Python")
