@@ -19,6 +19,10 @@ class Untold:
 
 
 REFUSED = {
+    "an offset beyond any buffer": (
+        lambda: core.from_memory(bytearray(24), (2, 3), (2, 32, 1), offset=2**63 - 1),
+        (ValueError, f"from byte {2**63 - 1} to {2**63 + 23} are not all"),
+    ),
     "strides of another number": (
         lambda: core.from_memory(bytearray(24), (2, 3), (2, 32, 1), (1,)),
         (ValueError, "expected 2 strides, got 1"),

@@ -364,8 +364,8 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
         if (not 0 <= offset <= view.len or layout.high > view.len - offset
                 or layout.low + offset < 0):
             raise ValueError(
-                f"elements from byte {offset + layout.low} to {offset + layout.high} are not all "
-                f"in a buffer of {view.len} bytes")
+                f"elements from byte {<object>offset + layout.low} to "
+                f"{<object>offset + layout.high} are not all in a buffer of {view.len} bytes")
         tensor.data = <char *>view.buf + offset
         description = fdl_block_new(tensor.ndim)
         if description is NULL:
@@ -1299,7 +1299,7 @@ cdef class Tensor:
         >>> fastdl.from_dlpack(np.array([[1, 2], [3, 4]], "u1").T).tobytes()
         b'\\x01\\x03\\x02\\x04'
         """
-        return bytes(self)
+        return self.__bytes__()
 
     def __dask_tokenize__(self):
         return policy.token.token(self)
