@@ -119,6 +119,11 @@ namespace detail
 struct pybind11_producers {
     template <typename T> static T *instance(PyObject *self)
     {
+        pybind11::detail::values_and_holders parts(
+            reinterpret_cast<pybind11::detail::instance *>(self));
+        for (auto &part : parts)
+            if (!part.instance_registered()) /* a cast would give it memory */
+                throw pybind11::type_error("expected an object that was initialised");
         return pybind11::cast<T *>(pybind11::handle(self));
     }
 
