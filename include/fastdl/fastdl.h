@@ -1544,7 +1544,7 @@ typedef struct {
     void (*discard)(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy);
     /* For the casters of C++. */
     const DLPackExchangeAPI *(*target)(PyTypeObject *like, int *native);
-    int (*interpreter_is_gone)(void);
+    int (*enter_home)(PyGILState_STATE *state);
     /* For producers. */
     int (*publish)(PyTypeObject *type, fastdl_producer *producer);
     int (*produce)(PyObject *self, fastdl_describer describe, DLManagedTensorVersioned **out);

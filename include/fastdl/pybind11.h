@@ -121,9 +121,14 @@ struct pybind11_producers {
     {
         pybind11::detail::values_and_holders parts(
             reinterpret_cast<pybind11::detail::instance *>(self));
-        for (auto &part : parts)
+        const auto *wanted = pybind11::detail::get_type_info(typeid(T));
+        for (auto &part : parts) {
+            if (wanted == nullptr || !PyType_IsSubtype(part.type->type, wanted->type))
+                continue;
             if (!part.instance_registered()) /* a cast would give it memory */
                 throw pybind11::type_error("expected an object that was initialised");
+            break;
+        }
         return pybind11::cast<T *>(pybind11::handle(self));
     }
 

@@ -1009,21 +1009,15 @@ struct owned_view : borrowed_view {
     }
 
     /* With or without the GIL, since a call guard may have released it. A static object outlives
-     * Python, and leaks its tensor. */
+     * Python, and leaks its tensor; so does a thread in another interpreter. */
     static void drop(owned_view *from)
     {
-#if defined(Py_LIMITED_API)
-        const bool attached = false;
-#else
-        const bool attached = Py_IsInitialized() && PyGILState_Check();
-#endif
-        if (attached) {
+        PyGILState_STATE state;
+        const int entered = fastdl_state_.cold->enter_home(&state);
+        if (entered >= 0)
             release(from);
-        } else if (!fastdl_state_.cold->interpreter_is_gone()) {
-            PyGILState_STATE state = PyGILState_Ensure();
-            release(from);
+        if (entered > 0)
             PyGILState_Release(state);
-        }
     }
 
   private:

@@ -164,14 +164,26 @@ static PyObject *held(PyObject *self, PyObject *capsule)
     return managed == NULL ? NULL : fields(&managed->dl_tensor, managed->flags);
 }
 
-/* delete_elsewhere(capsule): runs the deleter without a thread state. */
-static PyObject *delete_elsewhere(PyObject *self, PyObject *capsule)
+/* leave(capsule): the address of its managed tensor, which one of the next two deletes */
+static PyObject *leave(PyObject *self, PyObject *capsule)
 {
     DLManagedTensorVersioned *managed = take(capsule);
-    if (managed == NULL)
-        return NULL;
+    return managed == NULL ? NULL : PyLong_FromVoidPtr(managed);
+}
+
+/* delete_at(address) */
+static PyObject *delete_at(PyObject *self, PyObject *address)
+{
+    fastdl_drop((DLManagedTensorVersioned *)PyLong_AsVoidPtr(address));
+    Py_RETURN_NONE;
+}
+
+/* delete_unattached(address): the same while the thread has detached its state */
+static PyObject *delete_unattached(PyObject *self, PyObject *address)
+{
+    DLManagedTensorVersioned *managed = (DLManagedTensorVersioned *)PyLong_AsVoidPtr(address);
     Py_BEGIN_ALLOW_THREADS;
-    managed->deleter(managed);
+    fastdl_drop(managed);
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
 }
@@ -628,7 +640,9 @@ static PyMethodDef functions[] = {
     {"borrow_on", borrow_on, METH_VARARGS, NULL},
     {"own", own, METH_O, NULL},
     {"held", held, METH_O, NULL},
-    {"delete_elsewhere", delete_elsewhere, METH_O, NULL},
+    {"leave", leave, METH_O, NULL},
+    {"delete_at", delete_at, METH_O, NULL},
+    {"delete_unattached", delete_unattached, METH_O, NULL},
     {"wrap", wrap, METH_VARARGS, NULL},
     {"empty", empty, METH_VARARGS, NULL},
     {"work_stream", work_stream, METH_VARARGS, NULL},

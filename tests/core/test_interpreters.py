@@ -158,10 +158,57 @@ def test_a_producer_that_is_kept_is_released_in_its_own_interpreter(kind, flags)
             assert api.borrow(kept)["owned"]
         assert sys.getrefcount(kept) == before
         api.own(kept)
-        api.delete_elsewhere(api.own(kept))
+        api.delete_unattached(api.leave(api.own(kept)))
     """
     run(("main", use + "    assert sys.getrefcount(kept) == before"), flags=flags)
     run((kind, use), ("end", kind), flags=flags)
+
+
+MAKE = {
+    "the header": """
+        kept = type("OrtValue", (Source,), {"__module__": "onnxruntime"})(api)
+        make = lambda: api.own(kept)
+    """,
+    "fastdl": """
+        import array, fastdl
+        kept = array.array("f", [1, 2])
+        make = lambda: fastdl.asarray(kept).__dlpack__(max_version=(1, 0))
+    """,
+}
+
+
+@kinds
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
+def test_what_is_dropped_in_another_interpreter_is_not_released_there(kind, make):
+    own = f"""
+        api = load()
+        {make}
+        before = sys.getrefcount(kept)
+        addresses = [api.leave(make()) for _ in range(5)]
+        assert sys.getrefcount(kept) == before + 5
+        import os
+        os.environ["ADDRESSES"] = " ".join(map(str, addresses[:4]))
+    """
+    drop = """
+        api = load()
+        import os, threading
+        for i, address in enumerate(os.environ["ADDRESSES"].split()):
+            call = api.delete_at if i % 2 else api.delete_unattached
+            thread = threading.Thread(target=call, args=(int(address),))
+            if i < 2:
+                thread.run()
+            else:
+                thread.start()
+                thread.join()
+    """
+    # Before 3.12 a thread that is detached can still enter the first interpreter that it was in.
+    after = """
+        left = sys.getrefcount(kept) - before
+        assert left == 5 or (left == 4 and sys.version_info < (3, 12))
+        api.delete_at(addresses[4])
+        assert sys.getrefcount(kept) == before + left - 1
+    """
+    run(("main", own), (kind, drop), ("main", after))
 
 
 @builds

@@ -155,7 +155,7 @@ def test_the_last_reference_goes_on_a_thread_without_python(kind):
     api = load("elsewhere", installed=True)
     array = Array(sim)
     capsule = fastdl.from_dlpack(Protocol(array)).__dlpack__(stream=-1, max_version=(1, 3))
-    api.delete_elsewhere(capsule)
+    api.delete_unattached(api.leave(capsule))
     assert array.given.deleted == 1
     sim.run()
     sim.check()

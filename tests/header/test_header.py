@@ -122,7 +122,7 @@ def test_owned_tensor_is_given_back_once(api, kind):
     given = Given(versioned=kind is not OldProducer)
     capsule = api.own(kind(given))
     given.assert_alive()
-    api.delete_elsewhere(capsule)
+    api.delete_unattached(api.leave(capsule))
     given.assert_released()
 
 
@@ -135,7 +135,7 @@ def test_a_missing_deleter_keeps_the_producer(api, kind):
     del producer
     gc.collect()
     assert alive() is not None
-    api.delete_elsewhere(capsule)
+    api.delete_unattached(api.leave(capsule))
     gc.collect()
     assert alive() is None
 

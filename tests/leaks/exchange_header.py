@@ -32,7 +32,7 @@ def borrows(api):
 def owns(api):
     for producer in GOOD:
         api.own(producer)  # dropped as it is
-        api.delete_elsewhere(api.own(producer))
+        api.delete_unattached(api.leave(api.own(producer)))
         fastdl.from_dlpack(api.own(producer)).copy()
     for producer in BAD:
         refused((BufferError, TypeError), api.own, producer)

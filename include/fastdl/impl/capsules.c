@@ -7,35 +7,11 @@ typedef struct {
     DLManagedTensorVersioned managed;
     DLManagedTensorVersioned *versioned; /* one of these two, or neither */
     DLManagedTensor *legacy;
-    PyObject *keep;      /* the producer, where there is no deleter; or NULL */
-    int64_t interpreter; /* the id of the interpreter that `keep` belongs to */
-    int64_t dims[1];     /* room for the strides, and for a shape of its own */
+    PyObject *keep;  /* the producer, where there is no deleter; or NULL */
+    int64_t dims[1]; /* room for the strides, and for a shape of its own */
 } fastdl_wrapper_;
 
-/* Whether the calling thread is attached to the interpreter with that number. */
-static int fastdl_is_attached_to_(int64_t interpreter)
-{
-#ifndef Py_LIMITED_API
-#if PY_VERSION_HEX >= 0x030D0000
-    PyThreadState *state = PyThreadState_GetUnchecked();
-#else
-    PyThreadState *state = _PyThreadState_UncheckedGet();
-#endif
-#if PY_VERSION_HEX < 0x030C0000
-    /* Before 3.12 that is the state of whichever thread runs. In a subinterpreter the comparison
-     * fails, too: objects kept there leak, which is better than a release without the GIL. */
-    if (state != PyGILState_GetThisThreadState())
-        return 0;
-#endif
-    return state != NULL &&
-           PyInterpreterState_GetID(PyThreadState_GetInterpreter(state)) == interpreter;
-#else
-    (void)interpreter;
-    return 0;
-#endif
-}
-
-/* Releases an object of an interpreter, with the pending exception set aside. */
+/* Releases an object, with the pending exception set aside. */
 FASTDL_SHARED_ void fastdl_release_object_(PyObject *object)
 {
     PyObject *type, *value, *traceback;
@@ -44,10 +20,8 @@ FASTDL_SHARED_ void fastdl_release_object_(PyObject *object)
     PyErr_Restore(type, value, traceback);
 }
 
-/* A deleter, so it is called on any thread, with or without a thread state. PyGILState_Ensure
- * attaches a thread only to the main interpreter, and before 3.12 deadlocks if another one is
- * attached. So an object of another interpreter is released only on its own threads, and otherwise
- * leaked, which is better than a deadlock. */
+/* A deleter, so it is called on any thread, with or without a thread state. Away from the home the
+ * kept object is leaked. */
 static void fastdl_delete_wrapper_(DLManagedTensorVersioned *self)
 {
     fastdl_wrapper_ *wrapper = (fastdl_wrapper_ *)self;
@@ -55,14 +29,13 @@ static void fastdl_delete_wrapper_(DLManagedTensorVersioned *self)
         wrapper->versioned->deleter(wrapper->versioned);
     if (wrapper->legacy != NULL && wrapper->legacy->deleter != NULL)
         wrapper->legacy->deleter(wrapper->legacy);
-    if (wrapper->keep != NULL && !fastdl_interpreter_is_gone_()) {
-        if (fastdl_is_attached_to_(wrapper->interpreter)) {
+    if (wrapper->keep != NULL) {
+        PyGILState_STATE state;
+        int entered = fastdl_enter_home_(&state);
+        if (entered >= 0)
             fastdl_release_object_(wrapper->keep);
-        } else if (wrapper->interpreter == 0) {
-            PyGILState_STATE state = PyGILState_Ensure();
-            fastdl_release_object_(wrapper->keep);
+        if (entered > 0)
             PyGILState_Release(state);
-        }
     }
     free(wrapper);
 }
@@ -99,14 +72,6 @@ static fastdl_wrapper_ *fastdl_new_wrapper_(const DLTensor *tensor, uint64_t fla
     return wrapper;
 }
 
-/* Makes a wrapper keep an object alive. */
-static void fastdl_keep_(fastdl_wrapper_ *wrapper, PyObject *object)
-{
-    Py_XINCREF(object);
-    wrapper->keep = object;
-    wrapper->interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
-}
-
 /* A managed tensor of a checked description. NULL with MemoryError. */
 static DLManagedTensorVersioned *fastdl_export_(const fastdl_description *description)
 {
@@ -121,7 +86,8 @@ static DLManagedTensorVersioned *fastdl_export_(const fastdl_description *descri
     if (dims > 0)
         memcpy(wrapper->dims + dims, dl->shape, dims * sizeof(int64_t));
     dl->shape = wrapper->dims + dims;
-    fastdl_keep_(wrapper, description->owner);
+    Py_XINCREF(description->owner);
+    wrapper->keep = description->owner;
     return &wrapper->managed;
 }
 
@@ -249,8 +215,10 @@ static int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
     }
     wrapper->versioned = versioned;
     wrapper->legacy = legacy;
-    if (endless || facts & FASTDL_TYPE_KEEP)
-        fastdl_keep_(wrapper, obj);
+    if (endless || facts & FASTDL_TYPE_KEEP) {
+        Py_XINCREF(obj);
+        wrapper->keep = obj;
+    }
     *out = &wrapper->managed;
     return 0;
 

@@ -72,7 +72,7 @@ static const fastdl_functions_ fastdl_cold_ = {
     fastdl_argument_failed_,
     fastdl_discard_,
     fastdl_target_,
-    fastdl_interpreter_is_gone_,
+    fastdl_enter_home_,
     fastdl_publish_,
     fastdl_produce_,
     fastdl_dlpack_,

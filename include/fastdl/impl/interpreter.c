@@ -118,6 +118,46 @@ static int fastdl_is_home_(void)
            fastdl_atomic_load_(&names->interpreter) == (const void *)PyInterpreterState_Get();
 }
 
+/* Attaches the thread of a deleter to the home, whose object it releases: 0 if it was attached; 1
+ * if this call has done so, and PyGILState_Release must follow; -1 if it cannot, and the object
+ * must be leaked: the home has ended, or PyGILState_Ensure would attach another interpreter, or
+ * wait for ever because one is attached.
+ *
+ * Before 3.12 the current state is that of whichever thread runs, and where there has ever been a
+ * subinterpreter, PyGILState_Check does not compare it: a detached thread then gets -1 while
+ * another runs. The limited API does not show the current state, so there a thread may wait for
+ * ever. */
+static int fastdl_enter_home_(PyGILState_STATE *state)
+{
+    const fastdl_names_ *names = (const fastdl_names_ *)fastdl_atomic_load_(&fastdl_state_.home);
+    const void *home = names == NULL ? NULL : fastdl_atomic_load_(&names->interpreter);
+    PyThreadState *own, *current = NULL;
+    if (home == NULL || !Py_IsInitialized())
+        return -1;
+    own = PyGILState_GetThisThreadState();
+#if defined(Py_LIMITED_API)
+#elif PY_VERSION_HEX >= 0x030D0000
+    current = PyThreadState_GetUnchecked();
+#elif PY_VERSION_HEX >= 0x030C0000
+    current = _PyThreadState_UncheckedGet();
+#else
+    current = _PyThreadState_UncheckedGet();
+    if (current != own) {
+        if (current != NULL && own != NULL && PyGILState_Check())
+            return -1;
+        current = NULL;
+    }
+#endif
+    if (current != NULL)
+        return PyThreadState_GetInterpreter(current) == home ? 0 : -1;
+    if (fastdl_interpreter_is_gone_() ||
+        (own != NULL ? PyThreadState_GetInterpreter(own) != home
+                     : PyInterpreterState_GetID((PyInterpreterState *)home) != 0))
+        return -1;
+    *state = PyGILState_Ensure();
+    return 1;
+}
+
 /* The names of the home. The first interpreter that asks becomes it; NULL with ImportError in any
  * other, where nothing is exchanged. */
 static const fastdl_names_ *fastdl_get_names_(void)

@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lifetime.h"
 
+#include <fastdl/fastdl.h>
+
 /* ---- a thread state while an owner needs one ---- */
 
 typedef struct {
-    int attached;  /* by us */
+    int entered;   /* 1: attached by us */
     int temporary; /* the thread had no state before */
     PyGILState_STATE gil;
     PyObject *type, *value, *traceback; /* the exception that was pending, if type is set */
 } python_state;
-
-static int interpreter_is_leaving(void)
-{
-#if PY_VERSION_HEX >= 0x030D0000
-    return Py_IsFinalizing();
-#else
-    return _Py_IsFinalizing();
-#endif
-}
 
 /* PyErr_Fetch works in every version; 3.12 deprecates it only in the documentation. */
 static void set_error_aside(python_state *state)
@@ -39,20 +32,15 @@ static void restore_error(python_state *state)
 
 FDL_THREAD_LOCAL int fdl_state_is_temporary;
 
-/* 0 when there is no interpreter to attach to. If finalisation starts right after the check, the
- * thread can be stopped inside PyGILState_Ensure: a race that cannot be avoided before Python
- * 3.15. */
+/* 0 when the thread cannot use the interpreter. */
 static int enter_python(python_state *state, int attached)
 {
-    state->attached = 0;
-    if (!attached) {
-        if (!Py_IsInitialized() || (interpreter_is_leaving() && !PyGILState_Check()))
-            return 0;
-        state->temporary = PyGILState_GetThisThreadState() == NULL;
-        state->gil = PyGILState_Ensure();
-        state->attached = 1;
-        fdl_state_is_temporary += state->temporary;
-    }
+    state->temporary = !attached && Py_IsInitialized() && PyGILState_GetThisThreadState() == NULL;
+    state->entered = attached ? 0 : fastdl_state_.cold->enter_home(&state->gil);
+    if (state->entered < 0)
+        return 0;
+    state->temporary &= state->entered;
+    fdl_state_is_temporary += state->temporary;
     set_error_aside(state);
     return 1;
 }
@@ -60,10 +48,9 @@ static int enter_python(python_state *state, int attached)
 static void leave_python(python_state *state)
 {
     restore_error(state);
-    if (state->attached) {
+    if (state->entered)
         PyGILState_Release(state->gil);
-        fdl_state_is_temporary -= state->temporary;
-    }
+    fdl_state_is_temporary -= state->temporary;
 }
 
 /* ---- releasing ---- */
