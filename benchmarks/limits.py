@@ -5,7 +5,7 @@ A key: what is timed, the alternative.
 
 BUDGETS = {
     # imports and exports
-    "from_torch/tvm_ffi": 0.5,
+    "from_torch/tvm_ffi": 0.55,
     "from_numpy/numpy": 0.3,
     "from_jax/own": 0.4,
     "from_mlx/own": 1.5,
@@ -14,7 +14,7 @@ BUDGETS = {
     "export/tvm_ffi": 0.9,
     "into_numpy/numpy": 0.95,
     # conversions; the alternative is the best that the two libraries offer themselves
-    "torch_to_numpy/own": 0.25,
+    "torch_to_numpy/own": 0.35,
     "numpy_to_torch/own": 0.75,
     "tensor_to_torch/own": 0.25,
     "jax_to_torch/own": 0.25,

@@ -1298,9 +1298,10 @@ enum {
     FASTDL_TYPE_ASK_BITS = 32, /* a lazy conjugate or negative, or int4: the table exports it raw */
     FASTDL_TYPE_KEEP = 64,     /* the object must live as long as what it exported */
     FASTDL_TYPE_TRACED = 128,  /* a tracer: has no memory */
-    FASTDL_TYPE_UNORDERED = 256,   /* accepts `stream` but ignores it: data may not be ready */
-    FASTDL_TYPE_NO_STREAM = 512,   /* its table's NULL means no stream, not the default one */
-    FASTDL_TYPE_ASK_DELETED = 1024 /* may have released its memory without an error */
+    FASTDL_TYPE_UNORDERED = 256,    /* accepts `stream` but ignores it: data may not be ready */
+    FASTDL_TYPE_NO_STREAM = 512,    /* its table's NULL means no stream, not the default one */
+    FASTDL_TYPE_ASK_DELETED = 1024, /* may have released its memory without an error */
+    FASTDL_TYPE_STORAGE = 2048      /* FASTDL_TYPE_KEEP: its storage, which outlives its memory */
     /* The package has more, from 1 << 16 on, for itself. */
 };
 

@@ -185,6 +185,7 @@ static int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
     int endless = versioned != NULL ? versioned->deleter == NULL : legacy->deleter == NULL;
     uint64_t flags;
     fastdl_wrapper_ *wrapper = NULL;
+    PyObject *keeper = NULL;
     fastdl_layout layout;
     fastdl_fault fault;
     if (!fastdl_has_succeeded_() || (versioned != NULL && fastdl_check_version(versioned) < 0))
@@ -206,6 +207,11 @@ static int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
         if (wrapper == NULL)
             goto failed;
         tensor = &wrapper->managed.dl_tensor; /* which has strides */
+        if (obj != NULL && (endless || facts & FASTDL_TYPE_KEEP)) {
+            keeper = fastdl_keeper_(obj, facts);
+            if (keeper == NULL)
+                goto failed;
+        }
     }
     if (facts & FASTDL_TYPE_ASK_BITS && fastdl_check_values_(obj, tensor, facts) < 0)
         goto failed;
@@ -215,15 +221,13 @@ static int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
     }
     wrapper->versioned = versioned;
     wrapper->legacy = legacy;
-    if (endless || facts & FASTDL_TYPE_KEEP) {
-        Py_XINCREF(obj);
-        wrapper->keep = obj;
-    }
+    wrapper->keep = keeper;
     *out = &wrapper->managed;
     return 0;
 
 failed:
     free(wrapper);
+    Py_XDECREF(keeper);
     if (versioned != NULL ? !fastdl_is_really_legacy(versioned)
                           : !fastdl_is_really_versioned(legacy))
         fastdl_discard_(versioned, legacy);

@@ -10,7 +10,7 @@ static const struct {
 } fastdl_peers[] = {
     {"torch", "FakeTensor", FASTDL_TYPE_TRACED},
     {"jax", "Tracer", FASTDL_TYPE_TRACED},
-    {"torch", "Tensor", FASTDL_TYPE_ASK_BITS},
+    {"torch", "Tensor", FASTDL_TYPE_ASK_BITS | FASTDL_TYPE_KEEP | FASTDL_TYPE_STORAGE},
     {"jaxlib", "ArrayImpl", FASTDL_TYPE_READ_ONLY | FASTDL_TYPE_ASK_DELETED},
     {"jax", "Array", FASTDL_TYPE_READ_ONLY},
     {"tensorflow", "EagerTensor", FASTDL_TYPE_READ_ONLY},

@@ -43,6 +43,6 @@ enum {
  * and 0 and 1. Those of the home are never freed. */
 typedef struct {
     PyObject *keywords[FASTDL_KEYWORDS_];
-    PyObject *dlpack, *dlpack_device, *dtype, *max_version, *version, *zero, *one;
+    PyObject *dlpack, *dlpack_device, *dtype, *storage, *max_version, *version, *zero, *one;
     const void *interpreter; /* the home, a PyInterpreterState; NULL once it has ended */
 } fastdl_names_;

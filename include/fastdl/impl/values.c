@@ -88,6 +88,27 @@ static int fastdl_check_width_(PyObject *obj, const DLTensor *tensor)
     return found ? 0 : -1;
 }
 
+/* What keeps the memory of `obj` alive, a new reference: `obj` itself; the storage of a torch
+ * tensor, which may be given another one (by `x.data = y` or module.to()), if it has one. NULL with
+ * what was raised, if that is no Exception. */
+FASTDL_SHARED_ PyObject *fastdl_keeper_(PyObject *obj, uint32_t facts)
+{
+    const fastdl_names_ *names;
+    fastdl_method_ method;
+    if (facts & FASTDL_TYPE_STORAGE) {
+        PyObject *storage = NULL;
+        names = fastdl_get_names_();
+        if (names != NULL && fastdl_find_method_(obj, names->storage, &method) > 0) {
+            storage = fastdl_call_(&method, NULL, NULL, 0);
+            Py_DECREF(method.callable);
+        }
+        if (FASTDL_LIKELY_(storage != NULL) || !fastdl_clear_if_(PyExc_Exception))
+            return storage;
+    }
+    Py_INCREF(obj);
+    return obj;
+}
+
 /* Refuses tensors whose memory does not hold the values of `obj`: 0, or -1 with an exception. */
 FASTDL_SHARED_ int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, uint32_t facts)
 {

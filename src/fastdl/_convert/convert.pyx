@@ -23,8 +23,8 @@ from fastdl._core.native cimport (
     fastdl_atomic_store_, fastdl_clear_if_, fastdl_compact_strides, fastdl_complete_view_,
     fastdl_device_fact, fastdl_discard_, FASTDL_DLPACK_MAJOR, fastdl_find_device,
     fastdl_has_succeeded_, fastdl_is_contiguous, fastdl_is_empty_, fastdl_is_tensor_type,
-    fastdl_record, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, FDL_TYPE_TRUSTED, fastdl_view,
-    fdl_try_fast_path, fdl_default_stream, fdl_description, fdl_description_copy,
+    fastdl_keeper_, fastdl_record, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, fastdl_view,
+    FDL_TYPE_TRUSTED, fdl_try_fast_path, fdl_default_stream, fdl_description, fdl_description_copy,
     fdl_description_of, fdl_description_release, fdl_imported_by_table, fdl_imported_from_c,
     fdl_is_ordered, fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find,
     fdl_values_differ, kDLCPU, kDLFloat4_e2m1fn,
@@ -446,17 +446,17 @@ cdef object from_table_to_table(object x, const fastdl_record *record, Library l
 
 
 cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_maker *maker):
-    """An object on the memory that a torch tensor lends. It keeps the torch tensor alive, like the
-    result of torch's own `numpy`."""
+    """An object on the memory that a torch tensor lends. It keeps the storage alive."""
     cdef fastdl_view view
     if record.lend is NULL or maker.make_on is NULL or not record.facts & FDL_TYPE_TRUSTED:
         return None
+    keeper = fastdl_keeper_(<PyObject *>x, record.facts)  # may run Python code, so first
     view.flags, view.own_, view.dl.ndim = 0, NULL, -1
     if (record.lend(<PyObject *>x, &view.dl)
             or fastdl_complete_view_(<PyObject *>x, &view, record.facts)
             or fdl_values_differ(<PyObject *>x, &view.dl, record.facts)):
         return start_over()
-    return maker.make_on(&view.dl, x)
+    return maker.make_on(&view.dl, keeper)
 
 
 # ---- the entry ------------------------------------------------------------------------------

@@ -209,20 +209,21 @@ static PyObject *share(PyObject *tensor)
     return copy == NULL ? PyErr_NoMemory() : fdl_tensor_wrap(copy);
 }
 
-/* A Tensor on the host memory that a torch tensor lends, kept alive by a reference to the object:
+/* A Tensor on the host memory that a torch tensor lends, kept alive by a reference to its storage:
  * the owning slot would take longer than everything else. NULL without an exception if the memory
  * is elsewhere, or if the slot refuses: then use the owning one. */
 static PyObject *import_borrowed(PyObject *object, const fastdl_record *record)
 {
     fastdl_view view;
     fdl_description *description;
+    PyObject *keeper;
     view.flags = 0;
     view.dl.ndim = -1;
     if (record->lend(object, &view.dl) != 0) {
         (void)fastdl_clear_if_(PyExc_Exception);
         return NULL;
     }
-    /* No queries yet: Python code could change the shape and strides, which belong to torch's
+    /* No calls yet: Python code could change the shape and strides, which belong to torch's
      * object. */
     if (view.dl.device.device_type != kDLCPU ||
         fastdl_complete_view_(object, &view, record->facts & ~(uint32_t)FASTDL_TYPE_ASK_BITS) < 0)
@@ -231,13 +232,27 @@ static PyObject *import_borrowed(PyObject *object, const fastdl_record *record)
     if (description == NULL)
         return PyErr_NoMemory();
     fdl_description_fill(description, &view.dl, 0);
-    fdl_own_exporter(description->block, Py_NewRef(object));
-    if (record->facts & FASTDL_TYPE_ASK_BITS &&
+    keeper = fastdl_keeper_(object, record->facts);
+    if (keeper != NULL)
+        fdl_own_exporter(description->block, keeper);
+    if (keeper == NULL ||
         fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0) {
         fdl_description_release(description, 1);
         return NULL;
     }
     return fdl_tensor_wrap(description);
+}
+
+int fdl_keep_memory(fdl_block *block, PyObject *object, uint32_t facts)
+{
+    PyObject *keeper;
+    int result;
+    if (!(facts & FASTDL_TYPE_KEEP))
+        return 0;
+    keeper = fastdl_keeper_(object, facts);
+    result = keeper == NULL ? -1 : fdl_keep_also(block, keeper);
+    Py_XDECREF(keeper);
+    return result;
 }
 
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
@@ -274,8 +289,8 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
          fdl_imported_by_table(description,
                                record->facts & FASTDL_TYPE_NO_STREAM ? NULL : record->api, ours,
                                order) < 0) ||
-        (record->facts & FASTDL_TYPE_ASK_BITS &&
-         fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0))
+        fdl_keep_memory(description->block, object, record->facts) < 0 ||
+        fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0)
         Py_CLEAR(tensor);
     return tensor;
 }

@@ -23,6 +23,11 @@ PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *ke
  * records whether its memory is immutable. */
 void fdl_note_immutable(PyObject *tensor, uint32_t facts);
 
+/* Keeps what the memory of `object` needs alive (FASTDL_TYPE_KEEP in the facts of its type), as
+ * long as `block`, which was just imported from it and shares its memory: 0, or -1 with an
+ * exception. */
+int fdl_keep_memory(fdl_block *block, PyObject *object, uint32_t facts);
+
 /* A new Tensor on `managed`, which is consumed on success only. */
 PyObject *fdl_make_tensor(DLManagedTensorVersioned *managed);
 

@@ -83,6 +83,7 @@ uint32_t fastdl_refused_keyword(const char *message, int has_frames, uint32_t ke
 int fastdl_is_really_legacy(const DLManagedTensorVersioned *managed);
 int fastdl_is_really_versioned(const DLManagedTensor *managed);
 int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, uint32_t facts);
+PyObject *fastdl_keeper_(PyObject *obj, uint32_t facts);
 int fastdl_check_version(const DLManagedTensorVersioned *managed);
 
 /* Errors. */

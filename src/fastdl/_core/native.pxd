@@ -64,7 +64,6 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_READ_ONLY
         FASTDL_TYPE_HAS_DLPACK
         FASTDL_TYPE_ASK_BITS
-        FASTDL_TYPE_KEEP
         FASTDL_TYPE_UNORDERED
         FASTDL_TYPE_CHECKED
 
@@ -139,7 +138,8 @@ cdef extern from "_core/interface.h":
     int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts) noexcept
     int fastdl_check_values_(
         PyObject *object, const DLTensor *tensor, uint32_t facts) except -1
-    # The same, where the exception is inspected.
+    object fastdl_keeper_(PyObject *obj, uint32_t facts)
+    # The same as fastdl_check_values_, where the exception is inspected.
     int fdl_values_differ "fastdl_check_values_" (
         PyObject *object, const DLTensor *tensor, uint32_t facts) noexcept
     const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept
@@ -230,6 +230,7 @@ cdef extern from "_core/lifetime.h":
     void fdl_unlock_buffer(Py_buffer *buffer) noexcept
     void fdl_own_object(fdl_block *block, PyObject *object) noexcept
     int fdl_keep_also(fdl_block *block, PyObject *object) except -1
+    int fdl_keep_memory(fdl_block *block, PyObject *object, uint32_t facts) except -1
     int fdl_delete_with(fdl_block *block, PyObject *deleter) except -1
     void fdl_own_buffer(fdl_block *block, Py_buffer *buffer) noexcept
 

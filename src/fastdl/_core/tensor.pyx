@@ -47,9 +47,10 @@ from fastdl._core.native cimport (
     fdl_description, fdl_description_copy, fdl_description_fill, fdl_description_new,
     fdl_device_object, fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object, fdl_dtype_of, fdl_expand,
     fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers, fdl_imported_from_c, fdl_index,
-    fdl_int_tuple, fdl_is_memory, fdl_keep_also, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend,
-    fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor, fdl_means_host,
-    fdl_memory_new, fdl_never_changes, fdl_note_immutable, fdl_operate, fdl_ordered_by_caller,
+    fdl_int_tuple, fdl_is_memory, fdl_keep_also, fdl_keep_memory, FDL_LASTING_FLAGS,
+    fdl_legacy_capsule, fdl_lend, fdl_list_of, fdl_make_from_dlpack, fdl_make_tensor,
+    fdl_means_host, fdl_memory_new, fdl_never_changes, fdl_note_immutable, fdl_operate,
+    fdl_ordered_by_caller,
     fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer, fdl_pointer_get, fdl_pointer_set,
     fdl_reshape, fdl_set_dtype_and_device_factories, fdl_squeeze,
     fdl_take_buffer, fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view,
@@ -611,6 +612,12 @@ def check_values(x, Tensor tensor not None, uint32_t facts):
     """Refuses `tensor` if its producer `x`, whose type has these facts, is a lazy view: see
     fastdl.h."""
     fastdl_check_values_(<PyObject *>x, &tensor.description.managed.dl_tensor, facts)
+
+
+def keep_memory(x, Tensor tensor not None, uint32_t facts):
+    """Keeps what the memory of `x`, whose type has these facts, needs alive as long as `tensor`,
+    which was just imported and shares it."""
+    fdl_keep_memory(tensor.description.block, <PyObject *>x, facts)
 
 
 def keep_alive(Tensor tensor not None, x):

@@ -243,8 +243,8 @@ def acquire_from_producer(x, plan):
         confirm_copy(x, plan, tensor, passed)
     if facts & exchange.TYPE_ASK_BITS:
         core.check_values(x, tensor, facts)
-    if facts & exchange.TYPE_KEEP:
-        core.keep_alive(tensor, x)
+    if may_share(plan.source, where) and not passed.get("copy"):
+        core.keep_memory(x, tensor, facts)
     if plan.copy is False and "copy" not in passed:  # it was dropped
         mark_unless_shared(tensor, lambda: in_place(x, plan, passed))
     return tensor

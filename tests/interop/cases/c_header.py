@@ -3,6 +3,7 @@
 import gc
 import re
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 import torch
 
 import fastdl
-from tests.support.headers import ALONE, INSTALLED, every_world, installed
+from fastdl._protocol import consumer
+from tests.support.headers import ALONE, ENTRIES, INSTALLED, every_world, installed
 from tests.support.producers import Wrapper
+
+from .common import freed
 
 READ_ONLY = 1
 WRITABLE, DETACHED = 1, 8  # rules of a specification
@@ -268,3 +272,55 @@ def test_the_table_of_the_guide():
             made = {"yes": type(x), "a `fastdl.Tensor`": fastdl.Tensor}[said]
             assert type(api.wrap(api.own(np.ones(3, np.float32)), type(x))) is made, what
     assert seen == set(examples())
+
+
+# ---- owning: the memory, not the tensor -----------------------------------------------------
+
+
+def assign(parameter):
+    parameter.data = torch.zeros(2)
+
+
+def convert_module(parameter):
+    module = torch.nn.Module()
+    module.weight = parameter
+    module.half()
+
+
+def swap(parameter):
+    torch.utils.swap_tensors(parameter, torch.nn.Parameter(torch.zeros(2)))
+
+
+WAYS_IN = {
+    **ENTRIES,
+    "on the host": lambda x: fastdl.from_dlpack(x, device="cpu"),
+    "on the host, in Python": lambda x: consumer.from_dlpack(x, device="cpu"),
+    "in place": lambda x: fastdl.from_dlpack(x, copy=False),
+    "on a stream": lambda x: fastdl.from_dlpack(x, stream=-1),
+    "asarray": fastdl.asarray,
+    "to NumPy": lambda x: fastdl.convert(x, np.ndarray),
+    "to NumPy, without a copy": lambda x: fastdl.convert(x, np.ndarray, copy=False),
+    "to torch": lambda x: fastdl.convert(fastdl.from_dlpack(x), torch.Tensor),
+}
+
+
+class WithoutTable(torch.nn.Parameter):
+    __dlpack_c_exchange_api__ = None
+
+
+@pytest.mark.parametrize("cls", [torch.nn.Parameter, WithoutTable])
+@pytest.mark.parametrize("enter", WAYS_IN.values(), ids=WAYS_IN)
+@pytest.mark.parametrize("move", [assign, convert_module, lambda x: x.set_(torch.ones(2)), swap])
+def test_an_import_keeps_the_memory_whatever_becomes_of_the_tensor(enter, move, cls):
+    array = np.array([1.0, 2.0], np.float32)
+    memory = weakref.ref(array)
+    parameter = cls(torch.from_numpy(array), requires_grad=False)
+    kept = enter(parameter)
+    del array
+    with suppress(RuntimeError):  # torch refuses to swap a tensor that it has exported
+        move(parameter)
+    del parameter
+    assert memory() is not None
+    assert fastdl.from_dlpack(kept).tolist() == [1.0, 2.0]
+    del kept
+    assert freed(memory)

@@ -113,25 +113,25 @@ def test_a_restrided_negated_view_is_not_recognised():
 
 def test_torch_replaces_the_memory_of_a_tensor():
     tensor = torch.tensor([1.0, 2.0])
-    plain, detached = fastdl.from_dlpack(tensor), fastdl.from_dlpack(tensor.detach())
+    imported, theirs = fastdl.from_dlpack(tensor), np.from_dlpack(tensor)
     old = tensor.untyped_storage()._weak_ref()
     tensor.data = torch.tensor([3.0, 4.0])
-    assert plain.data_ptr != tensor.data_ptr()
-    assert detached.tolist() == [1.0, 2.0]
+    assert imported.data_ptr == theirs.ctypes.data != tensor.data_ptr()
+    assert imported.tolist() == [1.0, 2.0]
     assert not torch.UntypedStorage._expired(old)
-    del detached  # and with it the memory that `plain` refers to
+    del imported  # and with it the memory that `theirs` refers to
     assert torch.UntypedStorage._expired(old)
     torch.UntypedStorage._free_weak_ref(old)
 
     module = torch.nn.Linear(2, 2)
-    weight = fastdl.from_dlpack(module.weight.detach())
+    weight = fastdl.from_dlpack(module.weight)
     module.double()
     assert module.weight.data_ptr() != weight.data_ptr
 
     tensor, other = torch.zeros(2), torch.ones(2)
-    plain, detached = fastdl.from_dlpack(tensor), fastdl.from_dlpack(tensor.detach())
+    imported = fastdl.from_dlpack(tensor)
     torch.utils.swap_tensors(tensor, other)
-    assert plain.data_ptr == detached.data_ptr == other.data_ptr()
+    assert imported.data_ptr == other.data_ptr()
 
 
 def test_arrays_that_grow_in_place_move():

@@ -37,7 +37,7 @@ class Replacing(torch.Tensor):
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         with torch._C.DisableTorchFunctionSubclass():
             answer = function(*args, **(kwargs or {}))
-            if function is torch.Tensor.is_neg:
+            if function is torch.Tensor.untyped_storage:
                 args[0].data = torch.ones(1)
                 kept.append([torch.ones(1, 1, 1, 1, 1, 1, 7) for _ in range(50)])
         return answer
@@ -98,7 +98,7 @@ def test_a_description_is_copied_before_code_of_python_runs(from_dlpack):
 
 
 @ENTRIES
-def test_a_tensor_is_asked_for_its_bits_once(from_dlpack):
+def test_a_tensor_is_asked_for_each_fact_once(from_dlpack):
     calls = []
 
     class Asked(torch.Tensor):
@@ -110,4 +110,4 @@ def test_a_tensor_is_asked_for_its_bits_once(from_dlpack):
     x = torch.ones(1).as_subclass(Asked)
     calls.clear()
     from_dlpack(x)
-    assert calls == ["is_neg"]
+    assert calls == ["untyped_storage", "is_neg"]
