@@ -1354,6 +1354,7 @@ typedef struct fastdl_record {
  * internal function for tests.) Neither sees an assignment to the `__code__` of a function. */
 typedef struct {
     uint32_t tag;       /* 0: empty, or being written */
+    uint32_t writes;    /* how often it was written */
     const void *type;   /* compared, never dereferenced */
     const void *record; /* a fastdl_record */
     PyObject *watch;    /* reports the type's death where tags cannot be read, otherwise NULL */
@@ -1443,17 +1444,18 @@ static inline uint32_t fastdl_atomic_load_tag_(const unsigned int *place)
 /* ---- slots of the cache ---- */
 
 /* Does this slot hold the type with that tag? Then sets *record. Without a GIL it may be written
- * meanwhile: a tag is never reused, so if it is the same before and after, what was read in between
- * is consistent. */
+ * meanwhile, even with another type and then with this one again: what was read is consistent only
+ * if the number of writes is the same before and after. */
 FASTDL_HOT_ int fastdl_match_(const fastdl_slot *slot, const PyTypeObject *type, uint32_t tag,
                               const fastdl_record **record)
 {
 #ifdef Py_GIL_DISABLED
+    uint32_t writes = fastdl_atomic_load_tag_(&slot->writes);
     if (tag == 0 || fastdl_atomic_load_tag_(&slot->tag) != tag ||
         fastdl_atomic_load_(&slot->type) != (const void *)type)
         return 0;
     *record = (const fastdl_record *)fastdl_atomic_load_(&slot->record);
-    return fastdl_atomic_load_tag_(&slot->tag) == tag;
+    return fastdl_atomic_load_tag_(&slot->writes) == writes;
 #else
     *record = (const fastdl_record *)slot->record;
     return FASTDL_LIKELY_(slot->tag == tag) && FASTDL_LIKELY_(slot->type == (const void *)type);

@@ -1,12 +1,14 @@
 """What is remembered of types: of those that matter, while they live, as they are now."""
 
 import sysconfig
+from itertools import combinations_with_replacement
 
 import pytest
 
 import fastdl
 from fastdl._core import exchange
 from fastdl._protocol import consumer
+from tests.support.build import extension
 from tests.support.headers import ALONE, INSTALLED, every_world
 from tests.support.isolate import run_isolated
 from tests.support.producers import Given, Lending, Producer, Tabled, hostile, new_table
@@ -218,6 +220,16 @@ def test_threads_that_drive_out_the_types_of_each_other(api):
             assert api.borrow(kind(Given()))["owned"] is (base is Producer)
 
     together(*[work] * 4, collect=False)
+
+
+def test_a_slot_is_read_whole():
+    """Without a GIL, another type can take it between any two loads, and the first come back."""
+    slots = extension("slots")
+    states, first = slots.write()
+    loads, found = slots.read(b"")
+    assert found == 0
+    for moments in combinations_with_replacement(range(first, states), loads):
+        assert slots.read(bytes(moments))[1] in (0, None), moments
 
 
 # ---- types that change ----------------------------------------------------------------------

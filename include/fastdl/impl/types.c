@@ -6,6 +6,7 @@ static void fastdl_fill_(fastdl_slot *slot, const void *type, uint32_t tag, cons
                          PyObject *watch)
 {
     fastdl_atomic_store_tag_(&slot->tag, 0);
+    fastdl_atomic_store_tag_(&slot->writes, slot->writes + 1);
     fastdl_atomic_store_(&slot->type, type);
     fastdl_atomic_store_(&slot->record, record);
     slot->watch = watch;
