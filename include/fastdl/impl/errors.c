@@ -247,10 +247,12 @@ static void fastdl_name_argument_(const char *name)
             PyObject_SetAttrString(value, "_fastdl", NULL); /* so that it is named only once */
         Py_XDECREF(message);
     } else {
-        PyObject *add = PyObject_GetAttrString(value, "add_note");
-        text = add == NULL ? NULL : PyUnicode_FromFormat("raised by argument %s", name);
-        result = text == NULL ? NULL : PyObject_CallFunctionObjArgs(add, text, NULL);
-        Py_XDECREF(add);
+        /* Some producers raise the same object again and again: it gets the note once. */
+        PyObject *notes = fastdl_optional_attribute_(value, "__notes__");
+        text = PyErr_Occurred() ? NULL : PyUnicode_FromFormat("raised by argument %s", name);
+        if (text != NULL && (notes == NULL || PySequence_Contains(notes, text) == 0))
+            result = PyObject_CallMethod(value, "add_note", "O", text);
+        Py_XDECREF(notes);
     }
     Py_XDECREF(mark);
     Py_XDECREF(text);
