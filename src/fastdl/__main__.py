@@ -43,7 +43,8 @@ def main(arguments: "list[str] | None" = None) -> int:
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
             print(f"python -m fastdl: {error}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        with open(os.devnull, "w") as nowhere:  # for the flush at exit
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         return 1
 
 

@@ -126,6 +126,15 @@ def test_a_disk_that_is_full(arguments):
         )
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_no_descriptor_is_left_behind(monkeypatch):
+    with open("/dev/full", "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        before = os.listdir("/proc/self/fd")
+        assert main(["--version"]) == 1
+        assert os.listdir("/proc/self/fd") == before
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 def test_progress_without_a_standard_error():
     """It does not go into the JSON."""

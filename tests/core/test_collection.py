@@ -198,3 +198,21 @@ SHOWN = {
 def test_a_cycle_through_an_owner(owner):
     """If the owner itself refers to the Tensor, only what the collector is shown is collected."""
     assert collected(owner, "owner.worker = worker") == (3 if SHOWN[owner] else 0)
+
+
+def test_a_list_under_construction_is_not_seen():
+    """By what runs at a collection, which CPython starts when it allocates a list: before 3.12."""
+    run_isolated("""
+        import gc
+        import numpy as np
+        import fastdl
+        def look(phase, info):
+            sizes.append(sum(len(list(x)) for x in gc.get_objects() if type(x) is list))
+        sizes, x = [], fastdl.from_dlpack(np.arange(300).reshape(3, 50, 2))
+        gc.callbacks.append(look)
+        gc.set_threshold(1)
+        result = x.tolist()
+        gc.callbacks.clear()
+        assert all(map(gc.is_tracked, (result, *result, *result[0])))
+        assert result == x.numpy().tolist()
+    """)

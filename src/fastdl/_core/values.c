@@ -259,6 +259,8 @@ static PyObject *list_from(walk *w, int32_t axis, const unsigned char *at)
         return next_element(w, at);
     n = w->tensor->shape[axis];
     list = n <= PY_SSIZE_T_MAX ? PyList_New((Py_ssize_t)n) : PyErr_NoMemory();
+    if (list != NULL)
+        PyObject_GC_UnTrack(list); /* until no item is NULL: a collection may run Python code */
     for (int64_t i = 0; list != NULL && i < n; i++) {
         const unsigned char *next = along(w, axis, at, i);
         PyObject *part = innermost ? next_element(w, next) : list_from(w, axis + 1, next);
@@ -267,6 +269,8 @@ static PyObject *list_from(walk *w, int32_t axis, const unsigned char *at)
         else
             PyList_SET_ITEM(list, (Py_ssize_t)i, part);
     }
+    if (list != NULL)
+        PyObject_GC_Track(list);
     return list;
 }
 
