@@ -117,17 +117,20 @@ FASTDL_NAMESPACE_
 namespace detail
 {
 struct pybind11_producers {
+    /* TypeError if the object has a T whose constructor has not run: pybind11's cast gives it
+     * uninitialised memory. In a class with bases B and A, where B derives from A, that of the
+     * second A never runs; the cast uses the A of B if no class has several bases in C++. */
     template <typename T> static T *instance(PyObject *self)
     {
         pybind11::detail::values_and_holders parts(
             reinterpret_cast<pybind11::detail::instance *>(self));
         const auto *wanted = pybind11::detail::get_type_info(typeid(T));
         for (auto &part : parts) {
-            if (wanted == nullptr || !PyType_IsSubtype(part.type->type, wanted->type))
+            if (wanted == nullptr || !PyType_IsSubtype(part.type->type, wanted->type) ||
+                (wanted->simple_type && parts.is_redundant_value_and_holder(part)))
                 continue;
-            if (!part.instance_registered()) /* a cast would give it memory */
+            if (!part.instance_registered())
                 throw pybind11::type_error("expected an object that was initialised");
-            break;
         }
         return pybind11::cast<T *>(pybind11::handle(self));
     }

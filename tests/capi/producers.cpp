@@ -109,6 +109,13 @@ void describe_constant(const Constant &x, fastdl::description &out) noexcept
     out->dl.shape = const_cast<int64_t *>(x.shape);
 }
 
+struct Label {
+    virtual ~Label() = default;
+};
+struct Labelled : Label, Matrix { // the matrix does not come first
+};
+struct Same : Constant {};
+
 struct Twice {};
 void describe_nothing(Twice &, fastdl::description &)
 {
@@ -138,6 +145,11 @@ NB_MODULE(MODULE, m)
         else
             fastdl::publish<&describe_nothing>(twice);
     });
+#if !defined(nanobind_) // nanobind has single inheritance
+    py::class_<Same, Constant>(m, "Same").def(py::init<>());
+    py::class_<Label>(m, "Label").def(py::init<>());
+    py::class_<Labelled, Label, Matrix>(m, "Labelled").def(py::init<>());
+#endif
     m.def("same", [](fastdl::owned<> x) { return x; });
 #if defined(nanobind_)
     // A producer and a consumer that are not fastdl's.

@@ -98,3 +98,27 @@ def test_an_object_without_init(api):
         for call in (raw.__dlpack__, raw.__dlpack_device__, lambda x=raw: fastdl.from_dlpack(x)):
             with pytest.raises(TypeError, match="expected an object that was initialised"):
                 call()
+
+
+def test_several_bases():
+    api = bound("pybind11")
+
+    class Apart(api.Label, api.Matrix):
+        def __init__(self):
+            api.Label.__init__(self)
+            api.Matrix.__init__(self)
+
+    # The second base of these is part of the first; pybind11 never initialises it again.
+    class Redundant(api.Same, api.Constant):
+        pass
+
+    class Unusable(api.Labelled, api.Matrix):
+        """pybind11 looks for the matrix in the second base."""
+
+    half = Apart.__new__(Apart)
+    api.Label.__init__(half)
+    for x in (api.Labelled(), Apart(), Redundant()):
+        assert set(fastdl.from_dlpack(x).reshape(-1).tolist()) in ({0.0}, {1.0, 2.0})
+    for x in (*(k.__new__(k) for k in (api.Labelled, Apart, Redundant)), half, Unusable()):
+        with pytest.raises(TypeError, match="expected an object that was initialised"):
+            fastdl.from_dlpack(x)
