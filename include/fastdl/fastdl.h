@@ -1268,11 +1268,12 @@ typedef struct {
  * instance.
  *
  * Exports keep the owner alive, and their deleters may run on any thread, with an exception
- * pending, and after Python has ended (then the owner is leaked). Where the package is imported, it
- * orders streams and copies from and to devices; without it, consumers get device memory only on
- * the stream where it is ready, or with stream=-1; otherwise a BufferError explains why not. Copies
- * of host memory need no package. Results "of the same type" (fastdl_wrap, fastdl_empty, tvm-ffi)
- * are fastdl.Tensors after fastdl_import(), and a TypeError before.
+ * pending, and after Python has ended; then, and on a thread that is attached to another
+ * interpreter, the owner is leaked. Where the package is imported, it orders streams and copies
+ * from and to devices; without it, consumers get device memory only on the stream where it is
+ * ready, or with stream=-1; otherwise a BufferError explains why not. Copies of host memory need no
+ * package. Results "of the same type" (fastdl_wrap, fastdl_empty, tvm-ffi) are fastdl.Tensors after
+ * fastdl_import(), and a TypeError before.
  *
  * TypeError, without any change, if the type already has one of these attributes, or is immutable
  * as above; does nothing if it has them from the same producer. MemoryError. */

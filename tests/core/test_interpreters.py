@@ -67,8 +67,7 @@ PREPARE = """
 def run(*steps, flags=()):
     """Runs (interpreter, code) or ("end", interpreter), each code after PREPARE in that
     interpreter."""
-    copy = "header_embedded" + ("_limited" if flags else "")
-    file = str(module_path("header", copy, *flags))
+    file = str(module_path("header", "header_embedded", *flags))
     path = [str(Path(fastdl.__file__).parents[1]), *sys.path]
     prepare = textwrap.dedent(PREPARE).format(path=path, file=file)
     arguments = []

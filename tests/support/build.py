@@ -36,7 +36,7 @@ def module_path(name, copy=None, *flags):
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     variant = sha256(repr(flags).encode()).hexdigest()[:8]
     made = _compiled(f"{name}-{variant}", suffix, SOURCES / f"{name}.c", *flags)
-    path = folder() / f"{copy or name}{suffix}"
+    path = folder() / f"{copy or name}-{variant}{suffix}"
     return compiled_once(path, lambda partial: shutil.copy(made, partial))
 
 
@@ -47,7 +47,8 @@ def extension(name, copy=None, *flags):
 
 
 def load_module(name, path):
-    """The module in a file, a new one each time; sys.modules does not know it."""
+    """The module in a file, a new one each time, which sys.modules does not have. But CPython puts
+    an extension module that PyModule_Create made there, and makes it once for each file."""
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

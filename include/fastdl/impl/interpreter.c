@@ -57,6 +57,7 @@ static fastdl_names_ *fastdl_make_names_(void)
         failed |= names->keywords[k] == NULL;
     }
     names->interpreter = PyInterpreterState_Get();
+    names->is_main = PyInterpreterState_GetID(PyInterpreterState_Get()) == 0;
     names->dlpack = PyUnicode_InternFromString("__dlpack__");
     names->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
     names->dtype = PyUnicode_InternFromString("dtype");
@@ -152,8 +153,7 @@ static int fastdl_enter_home_(PyGILState_STATE *state)
     if (current != NULL)
         return PyThreadState_GetInterpreter(current) == home ? 0 : -1;
     if (fastdl_interpreter_is_gone_() ||
-        (own != NULL ? PyThreadState_GetInterpreter(own) != home
-                     : PyInterpreterState_GetID((PyInterpreterState *)home) != 0))
+        (own != NULL ? PyThreadState_GetInterpreter(own) != home : !names->is_main))
         return -1;
     *state = PyGILState_Ensure();
     return 1;

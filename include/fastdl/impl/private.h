@@ -45,4 +45,5 @@ typedef struct {
     PyObject *keywords[FASTDL_KEYWORDS_];
     PyObject *dlpack, *dlpack_device, *dtype, *storage, *max_version, *version, *zero, *one;
     const void *interpreter; /* the home, a PyInterpreterState; NULL once it has ended */
+    int is_main;             /* whether that is the main interpreter: not read from one that ends */
 } fastdl_names_;

@@ -5,9 +5,10 @@
  * The functions here are used as the `drop` of a block. They run on whichever thread released the
  * last reference, possibly with an exception pending, without a thread state, or after the
  * interpreter has ended. They attach, set the pending exception aside, release the owner, and
- * restore everything. Once the interpreter has ended they leak the owner on purpose. Attaching may
- * wait for the GIL, on any thread; owners of device memory are not released where that could
- * deadlock (_devices/put_off.h, which also says why those of host memory are).
+ * restore everything. Once the interpreter has ended, and on a thread that is attached to another
+ * one, they leak the owner on purpose. Attaching may wait for the GIL, on any thread; owners of
+ * device memory are not released where that could deadlock (_devices/put_off.h, which also says why
+ * those of host memory are).
  */
 #ifndef FASTDL_CORE_LIFETIME_H_
 #define FASTDL_CORE_LIFETIME_H_
