@@ -43,6 +43,8 @@ class Bridge:
     reads: the names of the element types, in DLPack's description, to which `read` applies: read(x,
         tensor) gets the tensor from DLPack; None: all.
     read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise.
+    gradient: the attribute that is true for an object whose gradient the library records: convert
+        does not convert it, since the gradient would be lost.
     move: move(x, device) returns a copy of an object of this type on a device of CUDA or ROCm; for
         a library of device memory alone, also of an ndarray.
     empty: empty(shape, dtype, device) returns a new object on a device, for results of C code;
@@ -75,6 +77,7 @@ class Bridge:
         read: "Callable[..., Tensor] | None" = None,
         reads: "Iterable[str] | None" = None,
         read_copy: "Callable[[Any], Tensor] | None" = None,
+        gradient: "str | None" = None,
         move: "Callable[[Any, Device], Any] | None" = None,
         empty: "Callable[[tuple[int, ...], DType, Device], Any] | None" = None,
         strides: int = ANY,
@@ -91,6 +94,7 @@ class Bridge:
     ) -> None:
         self.name, self.title, self.classes = name, title, tuple(classes)
         self.make, self.move, self.empty = make, move, empty
+        self.gradient = gradient
         self.read, self.read_copy = read, read_copy
         self.reads = None if reads is None else frozenset(reads)
         self.strides, self.readonly, self.alignment = strides, readonly, alignment

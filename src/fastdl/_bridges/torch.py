@@ -54,6 +54,7 @@ BRIDGES = (
         title="PyTorch",
         classes=("torch:Tensor",),
         make=make,
+        gradient="requires_grad",
         move=move,
         quick=lambda: published_table("torch", "Tensor"),
         strides=POSITIVE,  # it has no negative ones, and 2.13 aborts the process

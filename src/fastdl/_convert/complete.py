@@ -5,7 +5,7 @@ from types import ModuleType
 from fastdl._bridges.bridge import DEVICE, HOST
 from fastdl._convert import convert as front
 from fastdl._convert.asarray import acquire, asarray
-from fastdl._convert.refusals import check_device, explain, passed_through
+from fastdl._convert.refusals import check_device, explain, gradient, passed_through
 from fastdl._convert.targets import bridge_for, named_library, target_bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
@@ -33,6 +33,12 @@ def complete(x, like, device, copy, stream):
     is_one = own is bridge
     if own is None:  # the library is unknown to fastdl
         is_one = isinstance(target, type) and isinstance(x, target)
+    elif (
+        own.gradient
+        and getattr(x, own.gradient)
+        and not (is_one and not copy and is_there(x, own, where))
+    ):
+        raise gradient(x, bridge)
     try:
         if is_one and not copy and is_there(x, own, where):
             if stream is not None and not is_unordered(stream):

@@ -8,7 +8,7 @@ import cython
 
 from cpython.exc cimport PyErr_Occurred
 from cpython.module cimport PyModule_Check
-from cpython.object cimport PyObject, PyTypeObject
+from cpython.object cimport PyObject, PyObject_GetAttr, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.type cimport PyType_Check
@@ -100,7 +100,7 @@ cdef limits limits_of(bridge) except *:
 cdef class Library:
     """What calls read of a Bridge, and the library's own fast path."""
 
-    cdef object bridge, make, read, reads, outdated
+    cdef object bridge, make, read, reads, outdated, gradient
     cdef object importer  # importer(tensor) is make(tensor, like), if there is one function for it
     cdef limits takes
     cdef const void *started  # not NULL once `quick` was called
@@ -109,7 +109,7 @@ cdef class Library:
 
     def __init__(self, bridge):
         self.bridge, self.make, self.takes = bridge, bridge.make, limits_of(bridge)
-        self.read, self.reads = bridge.read, bridge.reads
+        self.read, self.reads, self.gradient = bridge.read, bridge.reads, bridge.gradient
 
     cdef int start(self) except -1:
         """Determines the loaded version of a library, and its fast paths. The first of several
@@ -539,6 +539,8 @@ cdef object converted(x, like):
         return policy.complete.complete(x, example, None, None, None)
     if own is library:
         return x
+    if own.gradient is not None and PyObject_GetAttr(x, own.gradient):
+        raise policy.refusals.gradient(x, library.bridge)
     record = fdl_type_find((<PyObject *>x).ob_type)
     if record is NULL:
         record = record_of(type(x))
@@ -604,8 +606,8 @@ and nobody can write through it to memory that was read-only.
 
 TypeError: `x` is not a tensor, or `like` not a library. ValueError: a name that fastdl does not
 know, or a stream that the device does not have. BufferError: the library has no such element type,
-number of dimensions or device, the device cannot be reached, or the library refused (its exception
-is the cause). CopyRequiredError: see `copy`. MemoryError: there is not enough for a copy.
+number of dimensions or device, the device cannot be reached, the library refused (its exception is
+the cause), or `x` requires grad, which would be lost. CopyRequiredError: see `copy`. MemoryError: there is not enough for a copy.
 ImportError: the library that is named is not installed.
 
 >>> import fastdl, numpy as np

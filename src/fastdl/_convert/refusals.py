@@ -218,6 +218,14 @@ def unfit(x, tensor, bridge, reason) -> BufferError:
     )
 
 
+def gradient(x, bridge) -> BufferError:
+    """The exception for an object whose gradient its library records."""
+    return BufferError(
+        f"expected data without a gradient, got an object of type {type_name(x)!r} that requires "
+        f"grad, which {bridge.name} would not record: pass x.detach()"
+    )
+
+
 def no_memory(like, device) -> BufferError:
     """The exception for a result of C code on a device, for a type whose library allocates none."""
     return BufferError(

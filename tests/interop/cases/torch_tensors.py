@@ -46,6 +46,28 @@ def test_gradients_are_left_behind(from_dlpack, keywords, kind):
     assert not torch.from_dlpack(tensor).requires_grad
 
 
+@pytest.mark.parametrize(
+    "keywords", [{}, {"device": "cpu"}, {"copy": False}, {"copy": True}], ids=repr
+)
+@pytest.mark.parametrize("like", [np.ndarray, fastdl.Tensor, np, "jax.Array"], ids=str)
+def test_convert_loses_no_gradient(like, keywords):
+    leaf = torch.arange(3.0, requires_grad=True)
+    for array in (leaf, leaf * 2, torch.nn.Parameter(torch.arange(3.0))):
+        with pytest.raises(BufferError, match=r"x\.detach\(\)"):
+            fastdl.convert(array, like, **keywords)
+        with torch.no_grad(), pytest.raises(BufferError, match="requires grad"):
+            fastdl.convert(array, like, **keywords)
+        assert fastdl.convert(array.detach(), np.ndarray, **keywords).tolist() == array.tolist()
+
+
+def test_convert_to_torch_keeps_the_tensor_and_its_gradient():
+    leaf = torch.arange(3.0, requires_grad=True)
+    for keywords in ({}, {"device": "cpu"}, {"copy": False}):
+        assert fastdl.convert(leaf, torch.Tensor, **keywords) is leaf
+    with pytest.raises(BufferError, match="requires grad"):
+        fastdl.convert(leaf, torch.Tensor, copy=True)
+
+
 # ---- integers of fewer bits -----------------------------------------------------------------
 
 
