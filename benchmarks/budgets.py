@@ -65,6 +65,8 @@ CONVERSIONS = (
     budgeted("tensor_to_torch", "convert(Tensor, torch.Tensor)", "own", "both tables"),
     budgeted("jax_to_torch", "convert(jax.Array, torch.Tensor)", "own", "an empty call"),
     budgeted("jax_to_numpy", "convert(jax.Array, np.ndarray)", "own", "its buffer"),
+    budgeted("by_module", "convert(ndarray, a module)", "type", "", views=("python",)),
+    budgeted("by_device", "convert(x, like, device='cpu')", "type", "", views=("python",)),
     budgeted("from_jax", "from_dlpack(jax.Array)", "own", ""),
     budgeted("from_mlx", "from_dlpack(MLX array)", "own", ""),
     budgeted("from_tvm_ffi", "from_dlpack(tvm-ffi tensor)", "numpy", ""),

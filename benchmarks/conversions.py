@@ -4,6 +4,8 @@ Groups of subjects as in exchanges.py. The subject "fastdl" is fastdl.convert, u
 about an import.
 """
 
+from types import ModuleType
+
 import fastdl
 from benchmarks.exchanges import numpy_array, table, torch_tensor
 from benchmarks.native import loops
@@ -111,7 +113,29 @@ def from_tvm_ffi():
     return c, python
 
 
+def compared(statement, **names):
+    """A call of convert that names the library, or the device, and the same with the type."""
+    names["f"] = fastdl.convert
+    return [], [in_python("fastdl", statement, **names), in_python("type", "f(x, like)", **names)]
+
+
+def by_module():
+    import torch
+
+    module = ModuleType("re-exporting")
+    module.from_dlpack = torch.from_dlpack
+    return compared("f(x, module)", x=numpy_array(), module=module, like=torch.Tensor)
+
+
+def by_device():
+    import numpy as np
+
+    return compared("f(x, like, device='cpu')", x=torch_tensor(), like=np.ndarray)
+
+
 GROUPS = {
+    "by_module": by_module,
+    "by_device": by_device,
     "torch_to_numpy": torch_to_numpy,
     "numpy_to_torch": numpy_to_torch,
     "tensor_to_torch": tensor_to_torch,

@@ -19,6 +19,8 @@ BUDGETS = {
     "tensor_to_torch/own": 0.25,
     "jax_to_torch/own": 0.25,
     "jax_to_numpy/own": 0.8,
+    "by_module/type": 1.2,
+    "by_device/type": 1.2,
     # methods of a Tensor; compared with a cheaper call of fastdl where an ndarray has none
     "numpy/np.from_dlpack": 1.0,
     "copy/numpy": 2.0,

@@ -865,6 +865,19 @@ def test_a_module_with_from_dlpack():
         fastdl.convert(BASE, module(from_dlpack=None))
 
 
+def test_the_from_dlpack_that_a_module_has_now_is_called():
+    results = []
+    for _ in range(2):
+        changing = module(from_dlpack=lambda tensor: ("first", tensor))
+        results += [fastdl.convert(BASE, changing)[0] for _ in range(2)]
+        changing.from_dlpack = lambda tensor: ("second", tensor)
+        results += [fastdl.convert(BASE, changing)[0] for _ in range(2)]
+        changing.from_dlpack = np.from_dlpack
+        assert fastdl.convert(BASE, changing) is BASE
+        assert type(fastdl.convert(fastdl.from_dlpack(BASE), changing)) is np.ndarray
+    assert results == ["first", "first", "second", "second"] * 2
+
+
 class Container(Array):
     @classmethod
     def from_dlpack(cls, x):

@@ -26,7 +26,7 @@ from fastdl._core.native cimport (
     fastdl_keeper_, fastdl_record, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, fastdl_view,
     FDL_TYPE_TRUSTED, fdl_try_fast_path, fdl_default_stream, fdl_description, fdl_description_copy,
     fdl_description_of, fdl_description_release, fdl_imported_by_table, fdl_imported_from_c,
-    fdl_is_ordered, fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find,
+    fdl_is_ordered, fdl_means_host, fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find,
     fdl_values_differ, kDLCPU, kDLFloat4_e2m1fn,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object
@@ -45,6 +45,8 @@ cdef extern from "Python.h":
     int METH_FASTCALL, METH_KEYWORDS
     object PyCFunction_NewEx(PyMethodDef *, PyObject *, object)
     object PyObject_Vectorcall(object, PyObject *const *, size_t, PyObject *)
+    PyObject *PyDict_GetItem(PyObject *, object) noexcept
+    PyObject *PyModule_GetDict(object) noexcept
 
 cdef enum:
     READ_ONLY = 1, LAYOUT, ALIGNMENT  # why a library needs a copy
@@ -514,7 +516,8 @@ cdef int remember_for(const void *key, owner, Library library) except -1:
 
 
 def remember(key, bridge):
-    """Makes convert find `bridge` for a class or a module of its library, which is kept alive."""
+    """Makes convert find `bridge` for a class or a module of its library, or for a function
+    `from_dlpack`, which is kept alive."""
     remember_for(<PyObject *>key, key, library_of(bridge))
 
 
@@ -524,19 +527,35 @@ def cached(key):
     return None if found is None else found.bridge
 
 
-cdef object converted(x, like):
-    """convert(x, like)"""
+cdef inline Library cached_for_module(module):
+    """The Library that is cached for a module, or for the `from_dlpack` that it has now, which may
+    be another library's."""
+    cdef Library found = cached_library(<PyObject *>module)
+    cdef PyObject *importer
+    if found is None:
+        importer = PyDict_GetItem(PyModule_GetDict(module), "from_dlpack")
+        found = None if importer is NULL else cached_library(importer)
+    return found
+
+
+cdef object converted(x, like, device):
+    """convert(x, like, device=device), where the device is the host or None."""
     cdef Library library, own
     cdef const fastdl_record *record
     cdef object result = None
     cdef Tensor tensor
     example = like
-    if not PyType_Check(like) and not PyModule_Check(like):
-        like = type(like)
-    library = cached_library(<PyObject *>like)
+    if PyModule_Check(like):
+        library = cached_for_module(like)
+    else:
+        if not PyType_Check(like):
+            like = type(like)
+        library = cached_library(<PyObject *>like)
     own = cached_library((<PyObject *>x).ob_type)
-    if library is None or own is None:
-        return policy.complete.complete(x, example, None, None, None)
+    if library is None or own is None or (
+            device is not None and (library.takes.device if own is library
+                                    else not library.takes.host)):
+        return policy.complete.complete(x, example, device, None, None)
     if own is library:
         return x
     if own.gradient is not None and PyObject_GetAttr(x, own.gradient):
@@ -559,15 +578,17 @@ cdef object converted(x, like):
         if own.bridge.read_copy is None:
             raise_explained(error, x, None, library)
         tensor = None
-    if tensor is None:
-        return policy.complete.complete(x, example, None, None, None)
+    if tensor is None or (
+            device is not None
+            and tensor.description.managed.dl_tensor.device.device_type != kDLCPU):
+        return policy.complete.complete(x, example, device, None, None)
     return deliver(tensor, library, x, like, None, None)
 
 
 def convert(x, like, /, *, device=None, copy=None, stream=None):
     """The calls that the compiled entry does not handle: keywords, and wrong arguments."""
-    if device is None and copy is None and stream is None:
-        return converted(x, like)
+    if copy is None and stream is None and (device is None or fdl_means_host(device)):
+        return converted(x, like, device)
     return policy.complete.complete(x, like, device, copy, stream)
 
 
@@ -578,7 +599,7 @@ cdef object entry(
         PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names):
     """fastdl.convert, as CPython calls it."""
     if count == 2 and names is NULL:
-        return converted(<object>arguments[0], <object>arguments[1])
+        return converted(<object>arguments[0], <object>arguments[1], None)
     return PyObject_Vectorcall(complete, arguments, count, names)
 
 
@@ -607,8 +628,8 @@ and nobody can write through it to memory that was read-only.
 TypeError: `x` is not a tensor, or `like` not a library. ValueError: a name that fastdl does not
 know, or a stream that the device does not have. BufferError: the library has no such element type,
 number of dimensions or device, the device cannot be reached, the library refused (its exception is
-the cause), or `x` requires grad, which would be lost. CopyRequiredError: see `copy`. MemoryError: there is not enough for a copy.
-ImportError: the library that is named is not installed.
+the cause), or `x` requires grad, which would be lost. CopyRequiredError: see `copy`. MemoryError:
+there is not enough for a copy. ImportError: the library that is named is not installed.
 
 >>> import fastdl, numpy as np
 >>> fastdl.convert(bytearray(b"abc"), np.ndarray)

@@ -41,7 +41,10 @@ def target_bridge(target, like) -> Bridge:
         # A module may re-export the function of a library that fastdl knows: use that library's
         # bridge.
         known = lookup.bridges_of(package_of(module_of(importer)))
-        return known[0] if known else unknown_library(target, importer)
+        bridge = known[0] if known else unknown_library(target, importer)
+        if isinstance(target, ModuleType) and not isinstance(importer, type):
+            front.remember(importer, bridge)  # which convert looks up in the module
+        return bridge
     if isinstance(target, type) and exchange.facts_of(target) & exchange.TYPE_NATIVE:
         return unknown_library(target, None)
     got = (
