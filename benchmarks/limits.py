@@ -8,7 +8,7 @@ BUDGETS = {
     "from_torch/tvm_ffi": 0.55,
     "from_numpy/numpy": 0.3,
     "from_jax/own": 0.4,
-    "from_mlx/own": 1.5,
+    "from_mlx/own": 1.6,
     "from_tvm_ffi/numpy": 100 / 150,
     "export/numpy": 0.9,
     "export/tvm_ffi": 0.9,

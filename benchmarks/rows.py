@@ -52,9 +52,8 @@ _JAX_BUFFER = (
 )
 
 _MLX_CAPSULE = (
-    "the peer is MLX's `__dlpack__`, whose capsule is dropped. One that was consumed costs more: "
-    "its destructor, nanobind's, raises an error to find that out, and clears it. MLX's buffer "
-    "would be quicker, but does not keep the memory"
+    "the peer is MLX's `__dlpack__`, whose capsule is dropped. MLX's buffer would be quicker, but "
+    "does not keep the memory"
 )
 
 _TVM_FFI_CALL = (

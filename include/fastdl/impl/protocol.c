@@ -235,7 +235,8 @@ FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *r
 
 /* Consumes a capsule: *versioned or *legacy is the managed tensor that it held, both NULL if it is
  * none with a tensor, or if only one in ordinary host memory is wanted (`host_only`) and it is
- * elsewhere: it is untouched then. */
+ * elsewhere: it is untouched then. Its destructor, which has nothing left to do, is not called:
+ * some raise and clear an exception to find that out. */
 FASTDL_SHARED_ void fastdl_open_capsule_(PyObject *capsule, int host_only,
                                          DLManagedTensorVersioned **versioned,
                                          DLManagedTensor **legacy)
@@ -257,12 +258,14 @@ FASTDL_SHARED_ void fastdl_open_capsule_(PyObject *capsule, int host_only,
             found->dl_tensor.device.device_type == kDLCPU) {
             *versioned = found;
             PyCapsule_SetName(capsule, "used_dltensor_versioned");
+            PyCapsule_SetDestructor(capsule, NULL);
         }
     } else if (name != NULL && strcmp(name, "dltensor") == 0) {
         DLManagedTensor *found = (DLManagedTensor *)PyCapsule_GetPointer(capsule, name);
         if (!host_only || found->dl_tensor.device.device_type == kDLCPU) {
             *legacy = found;
             PyCapsule_SetName(capsule, "used_dltensor");
+            PyCapsule_SetDestructor(capsule, NULL);
         }
     }
 #ifdef Py_GIL_DISABLED

@@ -1,7 +1,7 @@
 """MLX."""
 
 from fastdl._bridges.bridge import POSITIVE, Bridge
-from fastdl._core.exchange import TYPE_EXPORT_DOES_NOT_SYNC, TYPE_IMMUTABLE
+from fastdl._core.exchange import TYPE_EXPORT_DOES_NOT_SYNC, TYPE_IMMUTABLE, TYPE_LEGACY
 
 
 def copies(tensor):
@@ -23,7 +23,7 @@ def importer():
 
 
 DTYPE_OF = {"Dtype": lambda x: (str(x).rpartition(".")[2], 1)}
-TYPES = {"mlx:array": TYPE_IMMUTABLE | TYPE_EXPORT_DOES_NOT_SYNC}
+TYPES = {"mlx:array": TYPE_IMMUTABLE | TYPE_EXPORT_DOES_NOT_SYNC | TYPE_LEGACY}
 RELEASE = "mlx[cpu]==0.32.4"
 SAMPLE = "mlx.core:arange(6, dtype=float32)"
 

@@ -27,7 +27,7 @@ from fastdl._core.native cimport (
     fdl_announced_device, fdl_copy_compact, fdl_keep_memory, fdl_make_home, fdl_means_host,
     fdl_order, fdl_refusal, fdl_refuse_object, fdl_special, FDL_TAG_OFFSET, fdl_tensor_borrow,
     fdl_try_fast_path, FDL_TYPE_BUFFER, FDL_TYPE_EXPORT_DOES_NOT_SYNC, fdl_type_find,
-    FDL_TYPE_IMMUTABLE, FDL_TYPE_REFUSES, FDL_TYPE_STREAM_NONE_SYNCS, FDL_TYPE_TRUSTED,
+    FDL_TYPE_IMMUTABLE, FDL_TYPE_LEGACY, FDL_TYPE_REFUSES, FDL_TYPE_STREAM_NONE_SYNCS, FDL_TYPE_TRUSTED,
     fdl_types, fdl_where,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
@@ -207,6 +207,7 @@ TYPE_TRUSTED = FDL_TYPE_TRUSTED
 TYPE_IMMUTABLE = FDL_TYPE_IMMUTABLE | FASTDL_TYPE_READ_ONLY
 TYPE_BUFFER = FDL_TYPE_BUFFER
 TYPE_EXPORT_DOES_NOT_SYNC = FDL_TYPE_EXPORT_DOES_NOT_SYNC
+TYPE_LEGACY = FDL_TYPE_LEGACY
 TYPE_STREAM_NONE_SYNCS = FDL_TYPE_STREAM_NONE_SYNCS
 TYPE_REFUSES = FDL_TYPE_REFUSES
 

@@ -318,7 +318,7 @@ static PyObject *take_on_host(PyObject *capsule, PyObject *object, uint32_t fact
 /* Calls `__dlpack__` without `__dlpack_device__`. */
 static PyObject *try_without_device(PyObject *object, uint32_t facts)
 {
-    PyObject *capsule = fdl_request_versioned(object), *tensor;
+    PyObject *capsule = fdl_request(object, (facts & FDL_TYPE_LEGACY) != 0), *tensor;
     if (capsule == NULL) {
         /* Perhaps about the keyword: let the negotiation decide. */
         (void)fastdl_clear_if_(PyExc_TypeError);

@@ -35,7 +35,7 @@ int fdl_announced_device(PyObject *obj, DLDevice *device)
     return 0;
 }
 
-PyObject *fdl_request_versioned(PyObject *obj)
+PyObject *fdl_request(PyObject *obj, int plain)
 {
     const fastdl_names_ *names = fastdl_get_names_();
     PyObject *arguments[3];
@@ -45,7 +45,8 @@ PyObject *fdl_request_versioned(PyObject *obj)
     arguments[1] = obj;
     arguments[2] = names->version;
     return PyObject_VectorcallMethod(names->dlpack, arguments + 1,
-                                     1 | PY_VECTORCALL_ARGUMENTS_OFFSET, names->max_version);
+                                     1 | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                     plain ? NULL : names->max_version);
 }
 
 /* ---- the allocator of every exchange table of fastdl ---- */

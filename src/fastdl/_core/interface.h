@@ -34,7 +34,8 @@ enum {
     FDL_TYPE_BUFFER = 1 << 18,               /* its buffer keeps host data alive; not subclasses' */
     FDL_TYPE_EXPORT_DOES_NOT_SYNC = 1 << 19, /* exporting never waits */
     FDL_TYPE_STREAM_NONE_SYNCS = 1 << 20, /* passes stream=-1 to its driver; synchronises on None */
-    FDL_TYPE_REFUSES = 1 << 21 /* the file has a function that refuses some before they export */
+    FDL_TYPE_REFUSES = 1 << 21, /* the file has a function that refuses some before they export */
+    FDL_TYPE_LEGACY = 1 << 22   /* its capsules are legacy ones, whatever is requested */
 };
 #define FDL_REFUSAL_SHIFT 28 /* of the number of that function in the facts */
 
@@ -66,9 +67,9 @@ int fdl_make_home(void);
 PyObject *fdl_special(PyObject *obj, PyObject *name);
 /* The result of `__dlpack_device__`: 0, or -1 with an exception. */
 int fdl_announced_device(PyObject *obj, DLDevice *device);
-/* Calls `__dlpack__` for a versioned capsule, without `__dlpack_device__`: a new reference; NULL
- * with an exception. */
-PyObject *fdl_request_versioned(PyObject *obj);
+/* Calls `__dlpack__` for a versioned capsule, or for a `plain` one without keywords, without
+ * `__dlpack_device__`: a new reference; NULL with an exception. */
+PyObject *fdl_request(PyObject *obj, int plain);
 void fastdl_open_capsule_(PyObject *capsule, int host_only, DLManagedTensorVersioned **versioned,
                           DLManagedTensor **legacy);
 void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy);

@@ -103,6 +103,7 @@ cdef extern from "_core/interface.h":
         FDL_TYPE_IMMUTABLE
         FDL_TYPE_BUFFER
         FDL_TYPE_EXPORT_DOES_NOT_SYNC
+        FDL_TYPE_LEGACY
         FDL_TYPE_STREAM_NONE_SYNCS
         FDL_TYPE_REFUSES
 
