@@ -1,6 +1,7 @@
 """fastdl.convert: whose objects it makes, what it shares, what it copies, and what it says."""
 
 import array
+import functools
 import gc
 import itertools
 import pickle
@@ -30,7 +31,9 @@ from fastdl._bridges.bridge import (
     POSITIVE,
 )
 from fastdl._convert import convert as front
+from fastdl._convert.refusals import nearest_dtype
 from fastdl._core import tensor as core
+from fastdl._native import dtype_facts
 from tests.interop.cases.common import aligned
 from tests.support.library import Array, libraries
 from tests.support.named import named
@@ -748,15 +751,15 @@ def test_a_library_that_may_copy(library):
 @pytest.mark.parametrize(
     ("dtype", "dtypes", "target"),
     [
-        ("float64", {"float32", "float16"}, "float32"),
         ("float16", {"float32", "float64"}, "float32"),
         ("bfloat16", {"float32", "float16"}, "float32"),
         ("bool", {"uint8", "int8"}, "uint8"),
         ("uint16", {"int32", "int64", "int8"}, "int32"),
-        ("uint16", {"uint8", "int32"}, "int32"),
-        ("uint16", {"uint8", "int8"}, "uint8"),
-        ("complex128", {"complex64", "float32"}, "complex64"),
-        ("float8_e5m2", {"float16", "int8"}, "float16"),
+        ("uint16", {"uint8", "uint64", "int32"}, "int32"),
+        ("int32", {"int16", "float32", "float64"}, "float64"),
+        ("float32", {"float64", "complex64"}, "float64"),
+        ("float8_e5m2", {"float16", "bfloat16", "int8"}, "float16"),
+        ("float8_e8m0fnu", {"float16", "bfloat16", "float32"}, "bfloat16"),
     ],
 )
 def test_element_types_that_a_library_does_not_have(library, dtype, dtypes, target):
@@ -771,6 +774,59 @@ def test_element_types_that_a_library_does_not_have(library, dtype, dtypes, targ
         cast = eval(line, {"fastdl": fastdl, "numpy": np, "x": x})
         assert fastdl.convert(cls(fastdl.convert(cast, cls).tensor), np).tolist() == [1, 1]
     assert fastdl.convert(source, library(dtypes={dtype, *dtypes})).tensor.dtype.name == dtype
+
+
+IN_NUMPY = [name for name, *_, code in dtype_facts() if code or hasattr(ml_dtypes, name)]
+
+
+@functools.cache
+def extremes(name):
+    """All values of a narrow type; of others, those at the ends of its range and precision."""
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    if dtype.itemsize == 1:
+        bits = 1 if name == "bool" else fastdl.DType(name).bits
+        return np.arange(1 << bits, dtype="u1").view(dtype)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return np.array([info.min, info.min + 1, 0, info.max - 1, info.max], dtype)
+    info = ml_dtypes.finfo(dtype)
+    ends = info.smallest_subnormal, info.smallest_normal, info.max, -info.max, 1 + info.eps, np.inf
+    return np.array(ends).astype(dtype)
+
+
+@functools.cache
+def is_kept(dtype, name):
+    """Whether NumPy's cast to a type preserves each value; that no cast is from a wider kind."""
+    if dtype.startswith("complex") > name.startswith("complex"):
+        return False
+    x = extremes(dtype)
+    with np.errstate(all="ignore"):
+        cast = x.astype(getattr(ml_dtypes, name, name))
+    pairs = zip(fastdl.from_dlpack(x).tolist(), fastdl.from_dlpack(cast).tolist(), strict=True)
+    return all(old == new or (old != old and new != new) for old, new in pairs)
+
+
+@pytest.mark.parametrize("dtype", IN_NUMPY)
+def test_the_remedy_changes_no_value(dtype):
+    """It is a line exactly if the library has a wider type that holds every value."""
+    x = extremes(dtype)
+    known = {
+        bridge.dtypes
+        for package in lookup.LIBRARIES
+        for bridge in lookup.bridges_of(package)
+        if bridge.dtypes and dtype not in bridge.dtypes
+    }
+    for dtypes in [*known, {"uint8", "float16"}, {"int64", "float32"}, {"bool"}]:
+        found = nearest_dtype(fastdl.from_dlpack(x), dtypes - {dtype})
+        advice, _, line = found.partition(" first: ")
+        wide = [name for name in dtypes - {dtype, "bool", "complex32"} if "_" not in name]
+        if line:
+            found = eval(line, {"fastdl": fastdl, "numpy": np, "x": x}).dtype.name
+            assert found in wide
+            assert is_kept(dtype, found)
+        else:
+            assert not [name for name in wide if is_kept(dtype, name)], advice
+            assert f"has none that holds every {dtype}: " in advice
 
 
 @pytest.mark.parametrize("device", [(1, 0), CUDA], ids=["cpu", "cuda"])

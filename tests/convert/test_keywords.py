@@ -724,9 +724,9 @@ def test_the_line_that_casts_without_ml_dtypes(library, monkeypatch, dtype, take
 @pytest.mark.parametrize(
     ("kind", "dtype", "takes", "end"),
     [
-        ("cuda", "float64", "float32", ": fastdl.convert(x, torch.Tensor).to(torch.float32)"),
+        ("cuda", "float32", "float64", ": fastdl.convert(x, torch.Tensor).to(torch.float64)"),
         ("cuda", "int4", "int8", ", in the library that made them"),  # torch has no int4
-        ("opencl", "float64", "float32", ", in the library that made them"),  # nor this device
+        ("opencl", "float32", "float64", ", in the library that made them"),  # nor this device
     ],
 )
 def test_the_line_that_casts_on_a_device(library, kind, dtype, takes, end):

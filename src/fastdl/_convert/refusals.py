@@ -1,5 +1,8 @@
 """The error messages of convert: why a library does not accept some data, and what to do."""
 
+from math import nan
+from operator import le
+
 from fastdl._bridges import lookup
 from fastdl._bridges.bridge import ANYWHERE, DEVICE, HOST, IMMUTABLE
 from fastdl._convert import missing
@@ -123,8 +126,36 @@ def refuse(x, tensor, bridge) -> BufferError:
     )
 
 
-#: The kind that can hold the values of another kind, all of them if it is wider.
-HELD_BY = {"bfloat": "float", "bool": "uint", "uint": "int"}
+#: The bits of exponent and mantissa of the floating types whose names do not have them.
+FORMS = {
+    "float16": (5, 10),
+    "bfloat16": (8, 7),
+    "float32": (8, 23),
+    "float64": (11, 52),
+    "float128": (15, 112),
+}
+
+
+def extent(dtype) -> tuple[float, ...]:
+    """Which numbers a type has: kind, sign, digits, and range, as exponents of 2. A type that can
+    be computed with has those of another type if none of its entries is less."""
+    import re  # not needed by `import fastdl`
+
+    name = dtype.name
+    prefix, is_complex, bits = name.partition("complex")
+    if is_complex:
+        return 2, *extent(DType(f"{prefix}float{int(bits) // 2}"))[1:]
+    if name.startswith(("int", "uint")):
+        signed = name.startswith("int")
+        return 0, signed, dtype.bits - signed, 0, dtype.bits
+    if name == "bool":
+        return 0, 0, 1, 0, 1
+    found = re.match(r"float\d+_e(\d+)m(\d+)", name)
+    if found is None and name not in FORMS:
+        return (nan,)  # compares with no other
+    exponent, mantissa = map(int, FORMS.get(name) or found.groups())
+    half = 1 << exponent - 1
+    return 1, 1, mantissa + 1, half - 2 + mantissa + ("fnu" in name), half + name.endswith("fn")
 
 
 def casting(*dtypes, device=CPU) -> str:
@@ -153,17 +184,14 @@ def nearest_dtype(tensor, dtypes) -> str:
     dtype, device = tensor.dtype, tensor.device
     if dtype.lanes > 1:
         return lanes_of(tensor)
-    kind = dtype.name.rstrip("0123456789")
-    other = "float" if kind.startswith("float") else HELD_BY.get(kind, kind)
-    same = of_family(kind, dtypes)
-    found = max(same, key=same.__getitem__, default=None)
-    for family, bits in ((other, of_family(other, dtypes)), (kind, same)):
-        least = dtype.bits + (family != kind != "bool")
-        wider = [name for name in bits if bits[name] >= least]
-        found = min(wider, key=bits.__getitem__, default=found)
-    if found is None:
-        return f"It has {', '.join(sorted(dtypes))}"
-    line = casting(dtype, DType(found), device=device)
+    least = extent(dtype)
+    # Others cannot be computed with.
+    numbers = [DType(name) for name in dtypes if name != "bool" and "_" not in name]
+    wider = [other for other in numbers if all(map(le, least, extent(other)))]
+    if not wider:
+        return f"It has none that holds every {dtype}: it has {', '.join(sorted(dtypes))}"
+    found = min(wider, key=lambda other: (extent(other)[0], other.bits, -extent(other)[2]))
+    line = casting(dtype, found, device=device)
     how = f": {line}" if line else ", in the library that made them"
     return f"Convert the elements to {found} first{how}"
 
@@ -177,12 +205,6 @@ def lanes_of(tensor) -> str:
         to = "" if tensor.device.is_host else ", device='cpu'"
         return f"fastdl.convert(x, numpy.ndarray{to}) has its lanes in a further dimension"
     return f"fastdl.asarray(x).view({lane.name!r}) has its lanes as elements"
-
-
-def of_family(family: str, dtypes) -> dict[str, int]:
-    """The types of a family with their bits: float32 is of "float", but not float8_e5m2."""
-    ends = {name: name[len(family) :] for name in dtypes if name.startswith(family)}
-    return {name: int(bits) for name, bits in ends.items() if bits.isdecimal()}
 
 
 #: What a type needs, by the entries of REASONS.
