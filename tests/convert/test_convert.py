@@ -188,7 +188,7 @@ REFUSED = {
                           f"'{type(x).__name__}' {CANNOT}expected a tensor, an array or", "")
        for x in (3, None, "text", object())},
     "list": (lambda: [1.0, 2.0], TypeError, f"'list' {CANNOT}expected a tensor, an array or",
-             "for example with numpy.asarray(x)"),
+             "numpy.asarray(x) has its numbers"),
     "long name": (LONG, TypeError, CANNOT, "with what its own library has for that"),
     "no device": (NO_DEVICE, TypeError, f"NoDevice' {CANNOT}.*not __dlpa", ""),
     "no methods": (NO_METHODS, TypeError, f"NoMethods' {CANNOT}", ""),
@@ -435,7 +435,7 @@ def test_memory_that_comes_back_is_read_only_again(library, immutable):
 
 def test_a_copy_that_the_producer_made_is_forbidden(library):
     x = new(Producer)(Given(flags=2))
-    with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
+    with pytest.raises(fastdl.CopyRequiredError, match="copied in spite of"):
         fastdl.convert(x, library(), copy=False)
 
 
@@ -532,7 +532,7 @@ def test_a_reader_that_copies(library):
 
     x = library(read=read)(None)
     assert fastdl.asarray(x).is_copied
-    with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
+    with pytest.raises(fastdl.CopyRequiredError, match="copied in spite of"):
         fastdl.convert(x, np.ndarray, copy=False)
 
 
@@ -558,10 +558,9 @@ def test_a_copy_of_what_cannot_be_read_otherwise(library):
         result = fastdl.convert(x, np.ndarray, copy=copy)
         assert result.tolist() == [0.0, 2.0, 4.0]
     assert fastdl.convert(x, fastdl.Tensor).is_copied
-    with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
+    with pytest.raises(fastdl.CopyRequiredError, match="copied in spite of"):
         fastdl.convert(x, np.ndarray, copy=False)
-    with pytest.raises(BufferError, match="in another way"):
-        fastdl.asarray(x)
+    assert fastdl.asarray(x).is_copied
 
 
 # ---- earlier calls --------------------------------------------------------------------------

@@ -353,11 +353,9 @@ class Interfaces:
 @pytest.mark.parametrize(
     ("source", "end"),
     [
-        *(
-            (x, r": make an array of its numbers first, for example .*\)")
-            for x in (1, [1, 2], (3,), range(3))
-        ),
-        *((x, "") for x in (None, "text", object(), {})),
+        *((x, r": numpy.asarray\(x\) has its numbers") for x in (1, [1, 2], (3,), range(3))),
+        *((x, "") for x in (None, "text", object())),
+        ({"x": 1}, r": jax.tree.map\(fastdl.asarray, x\) has a tensor for each leaf of the tree"),
         (int, ": pass an object of this type, not the type itself"),
         (Interfaces, ": pass an object of this type, not the type itself"),
         (Strange(), ": make an array of it first, with what its own library has for that"),

@@ -46,6 +46,12 @@ def test_tables():
     run_cases("tables.py")
 
 
+def test_the_lines_in_refusals():
+    for library in ("numpy", "torch", "pyarrow", "nanoarrow", "pandas", "cffi"):
+        require(library)
+    run_cases("remedies.py")
+
+
 def test_c_header():
     for library in ("numpy", "torch", "jax", "tvm_ffi"):
         require(library)

@@ -22,7 +22,7 @@ def fresh(self, **_):
 
 def test_copy_false_and_a_producer_that_does_not_say_that_it_copies():
     kind = new_type(takes=("stream", "max_version"), export=fresh)
-    with pytest.raises(fastdl.CopyRequiredError, match="copied by its producer"):
+    with pytest.raises(fastdl.CopyRequiredError, match="copied in spite of"):
         fastdl.from_dlpack(kind(), copy=False)
     producer = kind()
     assert not fastdl.from_dlpack(producer).is_copied
@@ -96,9 +96,8 @@ def test_a_buffer_is_no_producer_but_asarray_makes_one(x):
     for enter in (fastdl.from_dlpack, consumer.from_dlpack):
         with pytest.raises(TypeError, match=r"fastdl\.asarray\(\.\.\.\)"):
             enter(x)
-        with pytest.raises(TypeError) as caught:
+        with pytest.raises(TypeError, match=r"table: numpy\.asarray\(x\) has its numbers$"):
             enter([1.0])
-        assert "asarray" not in str(caught.value)
 
 
 def closed_map():

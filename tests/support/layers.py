@@ -37,7 +37,12 @@ WAYS_UP = (
     ("_core/tensor.pyx", "_protocol/cuda_array.py", "export_cuda_array", "it orders a stream"),
     ("_core/tensor.pyx", "_convert/pickling.py", "reduce", "pickles are read by conversions"),
     ("_core/tensor.pyx", "_convert/token.py", "token", "Dask gives it"),
-    ("_core/tensor.pyx", "_convert/values.py", "contains index number text", "Python's operators"),
+    (
+        "_core/tensor.pyx",
+        "_convert/values.py",
+        "contains index not_in_arrow number text",
+        "operators",
+    ),
     (
         "_core/exchange.pyx",
         "_protocol/consumer.py",

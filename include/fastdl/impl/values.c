@@ -49,7 +49,7 @@ static void fastdl_raise_dtype_(PyObject *dtype)
 {
     fastdl_raise_(PyExc_BufferError,
                   "expected numbers, got a tensor of dtype %S, which DLPack cannot describe: "
-                  "pass numbers that stand for its values",
+                  "x.view(torch.int8) has its bits",
                   dtype);
 }
 

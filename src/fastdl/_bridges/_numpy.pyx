@@ -28,6 +28,7 @@ from fastdl._core.tensor cimport (
 from fastdl._native import dtype_facts
 from fastdl._core.dtype import DType
 from fastdl._core.errors import refusal, type_name
+from fastdl._core.foreign import values_of
 from fastdl._bridges.maker cimport fastdl_maker
 
 # The small part of NumPy's C API that is needed, declared here so that the generated code is the
@@ -123,7 +124,7 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
         raise refusal(
             BufferError,
             f"expected an array of native numbers or bools, got one of {descriptor}, which DLPack "
-            f"cannot describe: convert the values first")
+            f"cannot describe: {values_of(descriptor)}")
     dtype.code, dtype.bits, dtype.lanes = found.code, found.bits, found.lanes
     if found.bits < 8:  # ml_dtypes gives each element a byte
         flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED

@@ -42,7 +42,8 @@ class Bridge:
         wrongly. A copy is marked as such.
     reads: the names of the element types, in DLPack's description, to which `read` applies: read(x,
         tensor) gets the tensor from DLPack; None: all.
-    read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise.
+    read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise;
+        None if that cannot be described, either.
     gradient: the attribute that is true for an object whose gradient the library records: convert
         does not convert it, since the gradient would be lost.
     move: move(x, device) returns a copy of an object of this type on a device of CUDA or ROCm; for

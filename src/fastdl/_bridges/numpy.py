@@ -4,6 +4,7 @@ and nowhere else."""
 from fastdl._bridges.bridge import Bridge
 from fastdl._core import exchange
 from fastdl._core import tensor as core
+from fastdl._core.dtype import DType
 
 
 def numpy(tensor):
@@ -101,8 +102,15 @@ def table():
 
 def read_copy(x):
     """For arrays in another byte order, or with strides that are not a multiple of the element
-    size, as fields of packed structures have: DLPack has neither."""
-    return exchange.from_dlpack(x.astype(x.dtype.newbyteorder("="), order="C"))
+    size, as fields of packed structures have: DLPack has neither. None for what no copy can
+    describe."""
+    if x.dtype.isnative and not any(stride % (x.itemsize or 1) for stride in x.strides):
+        return None
+    try:
+        native = DType(x.dtype.newbyteorder("=")).dtype
+    except (TypeError, ValueError):
+        return None
+    return exchange.from_dlpack(x.astype(native, order="C"))
 
 
 def _maker():

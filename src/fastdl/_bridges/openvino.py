@@ -32,7 +32,7 @@ def read(x):
         return exchange.from_dlpack(x.data).view(SHOWN_AS_OTHERS[name])
     raise BufferError(
         f"expected an openvino.Tensor of numbers of whole bytes, got elements of type {name}: "
-        f"convert them first"
+        f"x.data has their bytes"
     )
 
 

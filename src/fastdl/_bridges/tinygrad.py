@@ -37,8 +37,7 @@ def read(x):
     dtype = ELEMENTS.get(x.dtype.fmt) or WITHOUT_MEMORYVIEW.get(x.dtype.name)
     if dtype is None:
         raise BufferError(
-            f"expected a tinygrad.Tensor of numbers or bools, got elements of type {x.dtype.name}: "
-            f"cast them first"
+            f"expected a tinygrad.Tensor of numbers or bools, got elements of type {x.dtype.name}"
         )
     x = x.contiguous().realize()
     if x.numel() == 0:

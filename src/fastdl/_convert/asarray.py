@@ -12,7 +12,7 @@ from fastdl._core.device import Device
 from fastdl._core.errors import refusal, type_name
 from fastdl._core.tensor import Tensor
 from fastdl._protocol.array_interface import import_array
-from fastdl._protocol.consumer import Capsule, place
+from fastdl._protocol.consumer import OF_NUMBERS, Capsule, place
 from fastdl._protocol.cuda_array import import_cuda_array
 from fastdl._protocol.placement import mark_unless_shared
 
@@ -74,14 +74,14 @@ def asarray(
     6. `__array__`: Series of pandas and polars, DataArrays of xarray, NumPy's scalars (before their
        buffer, which has no type for dates).
 
-    The memory is shared if x shares it and `device` allows it. Pillow, scalars, and Series of some
-    types return a copy, and `is_copied` is True. Missing values are never shown as numbers: masked
-    elements of numpy.ma, nulls of Arrow and polars, also in lists, structs and dictionaries, and NA
-    of pandas raise a BufferError with their number; also in the data that dask, xarray and narwhals
-    hold. (NaN is a number.)
+    The memory is shared if x shares it and `device` allows it. Pillow, scalars, NumPy arrays in
+    another byte order, and Series of some types return a copy, and `is_copied` is True. Missing
+    values are never shown as numbers: masked elements of numpy.ma, nulls of Arrow and polars, also
+    in lists, structs and dictionaries, and NA of pandas raise a BufferError with their number; also
+    in the data that dask, xarray and narwhals hold. (NaN is a number.)
 
     TypeError if x has none of these. BufferError if DLPack cannot describe the data (text, dates,
-    Python objects, another byte order), or `device` cannot be reached.
+    Python objects), or `device` cannot be reached.
 
     >>> import array
     >>> fastdl.asarray(array.array("d", [1, 2, 3]))
@@ -97,7 +97,10 @@ x.filled(...) or x.compressed()
     array_of = missing.array_of.get(id(type(x)))
     array = None if array_of is None else array_of(x)
     if array is not None:
-        return exchange.from_dlpack(array)
+        try:
+            return exchange.from_dlpack(array)
+        except BufferError:  # in another byte order
+            return asarray(array)
     tensor = None if isinstance(x, Capsule) else _read_known(x)
     if tensor is not None:
         return tensor
@@ -123,7 +126,11 @@ def _read_known(x):
     try:
         return front.read(x, own)
     except Exception as error:
-        _raise_reason(error, x)
+        copies = own.read_copy is not None and isinstance(error, BufferError)
+        tensor = own.read_copy(x) if copies else None
+        if tensor is None:
+            _raise_reason(error, x)
+        return core.mark_copied(tensor)
 
 
 def _raise_reason(error, x) -> "NoReturn":
@@ -154,16 +161,26 @@ def _is_exporter(x) -> bool:
     if isinstance(x, Capsule):
         return True
     own = bridge_for(type(x))
-    return exchange.is_producer(x) and (own is None or own.read is None)
+    return exchange.is_producer(x) and (own is None or own.read is own.read_copy is None)
 
 
 def _remedy(x) -> str:
     """The end of a message about an object that exposes no array: what to do."""
     if isinstance(x, type):
         return ": pass an object of this type, not the type itself"
-    if isinstance(x, list | tuple | range | int | float | complex):
-        return ": make an array of its numbers first, for example with numpy.asarray(x)"
-    if type(x).__module__ == "builtins":
+    if isinstance(x, OF_NUMBERS):
+        return ": numpy.asarray(x) has its numbers"
+    if isinstance(x, dict):
+        return ": jax.tree.map(fastdl.asarray, x) has a tensor for each leaf of the tree"
+    if hasattr(type(x), "get_obj"):
+        return ": x.get_obj() has the buffer that multiprocessing locks"
+    module = type(x).__module__
+    if module == "_cffi_backend":
+        return (
+            ": fastdl.from_pointer(int(ffi.cast('uintptr_t', x)), shape, dtype, owner=x) has what "
+            "it points to"
+        )
+    if module == "builtins":
         return ""
     return ": make an array of it first, with what its own library has for that"
 
@@ -266,7 +283,7 @@ def _of_array(x, array):
         raise refusal(
             TypeError, f"expected an array from __array__ of {type_name(x)!r}, got {array!r}"
         )
-    return exchange.from_dlpack(array)
+    return asarray(array)
 
 
 _READERS = {

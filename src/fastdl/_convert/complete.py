@@ -4,7 +4,7 @@ from types import ModuleType
 
 from fastdl._bridges.bridge import DEVICE, HOST
 from fastdl._convert import convert as front
-from fastdl._convert.asarray import acquire, asarray
+from fastdl._convert.asarray import acquire
 from fastdl._convert.refusals import check_device, explain, gradient, passed_through
 from fastdl._convert.targets import bridge_for, named_library, target_bridge
 from fastdl._core import exchange
@@ -12,7 +12,7 @@ from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device, DeviceType
 from fastdl._devices import driver
 from fastdl._protocol import placement, streams
-from fastdl._protocol.consumer import Capsule, place
+from fastdl._protocol.consumer import Capsule
 
 
 def complete(x, like, device, copy, stream):
@@ -83,14 +83,8 @@ def is_unordered(stream) -> bool:
 def imported(x, own, where=None, copy=None, stream=None):
     """A new Tensor on the memory of `x`, or on a copy if only that can be described, according to
     the keywords of from_dlpack."""
-    if own is None or own.read_copy is None:
-        tensor = acquire(x, where, copy, stream)
-        return exchange.from_dlpack(x) if tensor is x else tensor  # not shared
-    try:
-        tensor = asarray(x)
-    except BufferError:
-        tensor = core.mark_copied(own.read_copy(x))
-    return place(tensor, where, copy, stream)
+    tensor = acquire(x, where, copy, stream)
+    return exchange.from_dlpack(x) if tensor is x else tensor  # not shared
 
 
 def copy(tensor, x, stream):

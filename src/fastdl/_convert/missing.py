@@ -9,7 +9,7 @@ import sys
 from functools import partial
 
 from fastdl._core import tensor as core
-from fastdl._core.errors import values_missing
+from fastdl._core.errors import is_own, values_missing
 from fastdl._core.foreign import module_of, package_of
 
 #: By package: the attribute or method that returns what the object holds or describes.
@@ -37,12 +37,24 @@ def check(x) -> bool:
 
 def reason(error: Exception, x) -> Exception:
     """Why an object with Arrow's interface could not be read: `error`, or missing values, with
-    their number, which PyArrow's own error lacks. A failed count is ignored."""
+    their number, or its type, where its library's own error does not fit. What fails here is
+    ignored."""
+    if not hasattr(type(x), "__arrow_c_array__"):
+        return error
     try:
-        found = count(x) if hasattr(type(x), "__arrow_c_array__") else 0
+        found = count(x)
     except Exception:
         return error
-    return values_missing(x, found) if found else error
+    if found:
+        return values_missing(x, found)
+    if isinstance(error, TypeError) and not is_own(error):
+        try:
+            core.from_arrow(*x.__arrow_c_array__())
+        except BufferError as own:
+            return own
+        except Exception:
+            pass
+    return error
 
 
 def count(x) -> "int | None":

@@ -9,7 +9,7 @@ from fastdl._convert import missing
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU
 from fastdl._core.dtype import DType
-from fastdl._core.errors import CopyRequiredError, name_of, type_name
+from fastdl._core.errors import CopyRequiredError, frames, is_own, name_of, type_name
 from fastdl._core.foreign import package_of
 from fastdl._protocol.streams import DEFAULT
 
@@ -32,7 +32,7 @@ def explain(error, x, tensor, bridge) -> Exception:
     message = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}"
     if tensor is None:
         error = missing.reason(error, x)
-        kind = TypeError if isinstance(error, TypeError) else BufferError
+        kind = TypeError if isinstance(error, TypeError) and is_own(error) else BufferError
         return kind(f"{message}: {summary(error)}")
     reason = f"{bridge.title} refused it ({summary(error)})"
     return BufferError(f"{message}: {reason}. {remedy(tensor, bridge)}")
@@ -51,22 +51,6 @@ def summary(error) -> str:
     if type(error) in (BufferError, TypeError, ValueError) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def is_own(error) -> bool:
-    """Whether fastdl raised an exception: whether its innermost frame is in fastdl."""
-    modules = [str(frame.f_globals.get("__name__")) for frame in frames(error)]
-    kinds = (BufferError, TypeError, ValueError)
-    return package_of("".join(modules[-1:])) == "fastdl" and type(error) in kinds
-
-
-def frames(error) -> list:
-    """The Python frames of an exception's traceback, the innermost last."""
-    found, traceback = [], error.__traceback__
-    while traceback is not None:
-        found.append(traceback.tb_frame)
-        traceback = traceback.tb_next
-    return found
 
 
 def passed_through(error, *functions) -> bool:

@@ -1,4 +1,4 @@
-"""A host tensor where Python expects a number or a string: int, float, index, in and repr."""
+"""A host tensor where others expect numbers or a string: int, float, index, in, repr, Arrow."""
 
 from numbers import Number
 from operator import index as as_integer
@@ -55,6 +55,14 @@ def contains(tensor, x):
             f"{tensor.dtype}, got {x!r}"
         )
     return core.any_equals(tensor, x)
+
+
+def not_in_arrow(tensor) -> BufferError:
+    """The exception for elements that Arrow does not have."""
+    from fastdl._bridges.pyarrow import NUMBERS
+    from fastdl._convert.refusals import nearest_dtype
+
+    return BufferError(f"Arrow has no type like {tensor.dtype}. {nearest_dtype(tensor, NUMBERS)}")
 
 
 # ---- repr -----------------------------------------------------------------------------------

@@ -430,25 +430,38 @@ static void delete_imported(DLManagedTensorVersioned *managed)
     free(imported);
 }
 
+/* What gives the values of other arrays, by the starts of their formats. */
+static const struct {
+    const char *start, *line;
+} remedies[] = {
+    {"b", ": pyarrow.array(x).cast('uint8') has them in whole bytes"},
+    {"tdD", ": pyarrow.array(x).view('int32') has the integers that stand for them"},
+    {"tts", ": pyarrow.array(x).view('int32') has the integers that stand for them"},
+    {"ttm", ": pyarrow.array(x).view('int32') has the integers that stand for them"},
+    {"ti", ""},
+    {"t", ": pyarrow.array(x).view('int64') has the integers that stand for them"},
+    {"+s", ": pyarrow.array(x).field(0) has one of its fields"},
+    {"+l", ": pyarrow.array(x).flatten() has the elements of all lists"},
+    {"+L", ": pyarrow.array(x).flatten() has the elements of all lists"},
+    {"+w", ": pyarrow.array(x).flatten() has the elements of all lists"},
+    {"", ""},
+};
+
 /* The element type, or NULL with BufferError. */
 static const DLDataType *type_of(const struct ArrowSchema *schema)
 {
-    const DLDataType *dtype = schema->format == NULL ? NULL : type_of_format(schema->format);
+    const char *format = schema->format == NULL ? "" : schema->format;
+    const DLDataType *dtype = type_of_format(format);
+    size_t i = 0;
     if (schema->dictionary == NULL && dtype != NULL)
         return dtype;
-    if (schema->dictionary != NULL)
-        PyErr_SetString(PyExc_BufferError,
-                        "expected an Arrow array of plain numbers, got a dictionary: decode it "
-                        "first");
-    else if (schema->format != NULL && strcmp(schema->format, "b") == 0)
-        PyErr_SetString(PyExc_BufferError,
-                        "expected an Arrow array of plain numbers, got bools, which Arrow stores "
-                        "as bits: cast them to uint8 first");
-    else
-        PyErr_Format(PyExc_BufferError,
-                     "expected an Arrow array of plain numbers, got one of format '%.40s': "
-                     "convert the values first",
-                     schema->format == NULL ? "" : schema->format);
+    while (strncmp(format, remedies[i].start, strlen(remedies[i].start)) != 0)
+        i++;
+    PyErr_Format(
+        PyExc_BufferError, "expected an Arrow array of plain numbers, got %s of format '%.40s'%s",
+        schema->dictionary != NULL ? "a dictionary with indices" : "one", format,
+        schema->dictionary != NULL ? ": pyarrow.array(x).dictionary_decode() has its values"
+                                   : remedies[i].line);
     return NULL;
 }
 

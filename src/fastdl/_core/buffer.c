@@ -42,6 +42,26 @@ static int has_suboffsets(const Py_buffer *buffer)
     return 0;
 }
 
+/* The line that gives the values of a buffer of other elements. */
+static const char *remedy_of_format(const char *format)
+{
+    switch (*format) {
+    case '&':
+        return "fastdl.from_pointer(ctypes.addressof(x.contents), shape, dtype, owner=x) has what "
+               "it points to";
+    case '>':
+    case '!':
+        return "fastdl.asarray(numpy.asarray(x)) has a copy in the byte order of this machine";
+    case 'O':
+        return "numpy.array(numpy.asarray(x).tolist()) has a type that fits the objects";
+    case 'T':
+        return "numpy.asarray(x)[name] has one of its fields";
+    }
+    return strchr(format, 'P') != NULL
+               ? "fastdl.from_pointer(x.value, shape, dtype, owner=x) has what it points to"
+               : "numpy.frombuffer(x, 'u1') has its bytes";
+}
+
 int fdl_read_buffer(const Py_buffer *buffer, DLTensor *tensor, int64_t *dims)
 {
     const char *format = buffer->format == NULL ? "B" : buffer->format;
@@ -66,8 +86,8 @@ int fdl_read_buffer(const Py_buffer *buffer, DLTensor *tensor, int64_t *dims)
         if (text != NULL)
             fastdl_raise_(PyExc_BufferError,
                           "expected a buffer of native numbers or bools, got format %R with "
-                          "itemsize %zd, which DLPack cannot describe: convert the values first",
-                          text, buffer->itemsize);
+                          "itemsize %zd, which DLPack cannot describe: %s",
+                          text, buffer->itemsize, remedy_of_format(format));
         Py_XDECREF(text);
         return -1;
     }

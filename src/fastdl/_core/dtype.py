@@ -320,8 +320,8 @@ def _refusal(x) -> Exception:
     """Why x does not stand for a dtype."""
     if isinstance(x, str) and x[:1] == ">" and x[1:] in _BY_TYPESTR:
         return ValueError(
-            f"expected a little-endian dtype, got {x!r}, which DLPack cannot describe: convert the "
-            f"values first"
+            f"expected a little-endian dtype, got {x!r}, which DLPack cannot describe: use "
+            f"{x[1:]!r}, and for arrays x.astype({x[1:]!r})"
         )
     if isinstance(x, str):
         return ValueError(

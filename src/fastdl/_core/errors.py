@@ -1,6 +1,6 @@
 """The exception that fastdl adds, and how messages name a type."""
 
-from fastdl._core.foreign import module_of
+from fastdl._core.foreign import module_of, package_of
 
 
 class CopyRequiredError(BufferError, ValueError):
@@ -32,6 +32,22 @@ def values_missing(x, found: int):
         f"{type_name(x)!r} has missing values ({found} in all), which a tensor cannot express: "
         f"fill or drop them first",
     )
+
+
+def is_own(error) -> bool:
+    """Whether fastdl raised an exception: whether its innermost frame is in fastdl."""
+    modules = [str(frame.f_globals.get("__name__")) for frame in frames(error)]
+    kinds = (BufferError, TypeError, ValueError)
+    return package_of("".join(modules[-1:])) == "fastdl" and type(error) in kinds
+
+
+def frames(error) -> list:
+    """The Python frames of an exception's traceback, the innermost last."""
+    found, traceback = [], error.__traceback__
+    while traceback is not None:
+        found.append(traceback.tb_frame)
+        traceback = traceback.tb_next
+    return found
 
 
 def type_name(x) -> str:

@@ -89,6 +89,25 @@ def _of_numpy(dtype) -> tuple[str, int]:
     return dtype.str, 1
 
 
+def values_of(dtype) -> str:
+    """What has the values of an array of a numpy.dtype that DLPack cannot describe: the end of a
+    message."""
+    x = "numpy.asarray(x)"
+    if dtype.names:
+        return f"{x}[{dtype.names[0]!r}] has one of its fields"
+    if dtype.kind in "OT":
+        return f"numpy.array({x}.tolist()) has a type that fits the objects"
+    swapped = not dtype.isnative and dtype.kind != "U"
+    if swapped:
+        x = f"{x}.astype({dtype.name!r})"
+    if dtype.kind in "mM":
+        return f"{x}.view('i8') has the integers that stand for them"
+    if swapped:
+        return f"{x} has the byte order of this machine"
+    saved = {"|V1": "ml_dtypes.float8_e4m3fn", "|V2": "ml_dtypes.bfloat16"}.get(dtype.str)
+    return f"{x}.view({saved}) has what was saved as that" if saved else f"{x}.view('u1') has bytes"
+
+
 def device_name(x: object) -> "tuple[str | int, int] | None":
     """The name of the type of `x`, a device of another library, and its number.
 

@@ -1276,7 +1276,7 @@ cdef class Tensor:
             raise BufferError(
                 f"an Arrow array has one dimension, and this is {describe(self)}: export its rows")
         if not fdl_arrow_has(tensor.dtype):
-            raise BufferError(f"Arrow has no type like {self.dtype}: convert the values first")
+            raise policy.values.not_in_arrow(self)
         whole = self if fastdl_is_contiguous(tensor, c"C") else copy_host(self)
         return fdl_arrow_export(<PyObject *>whole)
 

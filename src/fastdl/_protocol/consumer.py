@@ -284,8 +284,8 @@ def ensure_placement(tensor, plan):
         # copy=False restricts fastdl, not a producer that made a capsule before.
         if copy is False and is_copied and plan.path != CAPSULE:
             raise CopyRequiredError(
-                f"{core.describe(tensor)} was copied by its producer in spite of copy=False: pass "
-                f"copy=None to accept the copy"
+                f"{core.describe(tensor)} was copied in spite of copy=False: its source could not "
+                f"be shared. Pass copy=None to accept the copy"
             )
         if not copy or is_copied:
             return tensor
@@ -320,6 +320,8 @@ def acquire_over_protocol(x, source=None):
 
 def _remedy(x) -> str:
     """The end of a message about an object that is not a producer: what to do."""
+    if isinstance(x, OF_NUMBERS):
+        return ": numpy.asarray(x) has its numbers"
     try:
         if not isinstance(x, type):
             for name in _OLDER_PROTOCOLS:
@@ -330,6 +332,9 @@ def _remedy(x) -> str:
         return ""
     return ": pass fastdl.asarray(...) of it, which shares its memory"
 
+
+#: Python's own numbers, and what may consist of them.
+OF_NUMBERS = list, tuple, range, int, float, complex
 
 _OLDER_PROTOCOLS = (
     "__cuda_array_interface__",

@@ -51,3 +51,20 @@ def test_quantised_numbers_are_refused():
         for plain in ("int8", "uint8", "int16", "uint16", "int32")
     }
     check_refused(sources, DLPACK + CALLS, "a tensor of dtype ")
+
+
+def test_the_line_in_the_refusal_of_quantised_numbers():
+    child = run_python(
+        "-c",
+        """
+import fastdl, tensorflow
+for plain in ("int8", "uint8", "int16", "uint16", "int32"):
+    x = tensorflow.bitcast(tensorflow.zeros(3, plain), f"q{plain}")
+    try:
+        fastdl.from_dlpack(x)
+    except BufferError as error:
+        line = str(error).rpartition(": ")[2].partition(" has ")[0]
+    assert fastdl.from_dlpack(eval(line)).dtype == plain
+""",
+    )
+    assert child.returncode == 0, describe(child)

@@ -1,0 +1,97 @@
+"""The line in a refusal helps: it is executed, and has the values."""
+
+import ctypes
+import multiprocessing
+
+import cffi
+import ml_dtypes
+import nanoarrow
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+import fastdl
+
+ffi = cffi.FFI()
+FLOATS = (ctypes.c_float * 2)(1.5, 2.5)
+SHARED = multiprocessing.Array("d", [1.5, 2.5])
+DAYS = np.array(["1970-01-03", "NaT"], "M8[s]")
+PAIR = [("first", "i4"), ("second", "f8")]
+COUNTS = [2 * 86400, -(2**63)]
+
+
+#: What is refused, the function that does it, the start of the line, and what it has.
+REFUSED = {
+    "dates": (DAYS, fastdl.asarray, "numpy.asarray(x).view(", COUNTS),
+    "swapped dates": (DAYS.astype(">M8[s]"), fastdl.from_dlpack, "numpy.asarray(x).as", COUNTS),
+    "durations": (np.array([5], "m8[D]"), fastdl.asarray, "numpy.asarray(x).view(", [5]),
+    "a column of dates": (pd.Series(DAYS), fastdl.asarray, "numpy.asarray(x).view(", COUNTS),
+    "swapped": (np.array([1.5], ">f8"), fastdl.from_dlpack, "numpy.asarray(x).astype(", [1.5]),
+    "bfloat16": (
+        np.array([1.5], ml_dtypes.bfloat16).view("V2"),
+        *(fastdl.asarray, "numpy.asarray(x).view(ml_dtypes.bfloat16)", [1.5]),
+    ),
+    "float8": (
+        np.array([1.5], ml_dtypes.float8_e4m3fn).view("V1"),
+        *(fastdl.asarray, "numpy.asarray(x).view(ml_dtypes.float8_e4m3fn)", [1.5]),
+    ),
+    "fields": (np.array([(1, 2.5)], PAIR), fastdl.asarray, "numpy.asarray(x)['first']", [1]),
+    "objects": (np.array([1, 2], object), fastdl.asarray, "numpy.array(", [1, 2]),
+    "text": (np.array(["a"]), fastdl.asarray, "numpy.asarray(x).view('u1')", [97, 0, 0, 0]),
+    "bytes": (np.array([b"ab"]), fastdl.asarray, "numpy.asarray(x).view('u1')", [97, 98]),
+    "a swapped buffer": (
+        memoryview(np.array([1.5], ">f8")),
+        *(fastdl.asarray, "fastdl.asarray(numpy.asarray(x))", [1.5]),
+    ),
+    "characters": (memoryview(b"ab").cast("c"), fastdl.asarray, "numpy.frombuffer(", [97, 98]),
+    "structures": (
+        memoryview(np.array([(1, 2.5)], PAIR)),
+        *(fastdl.asarray, "numpy.asarray(x)[name]", [2.5]),
+    ),
+    "a pointer": (
+        ctypes.cast(FLOATS, ctypes.POINTER(ctypes.c_float)),
+        *(fastdl.asarray, "fastdl.from_pointer(ctypes.addressof(x.contents), ", [1.5, 2.5]),
+    ),
+    "an address": (
+        ctypes.cast(FLOATS, ctypes.c_void_p),
+        *(fastdl.asarray, "fastdl.from_pointer(x.value, ", [1.5, 2.5]),
+    ),
+    "a pointer of cffi": (
+        ffi.new("float[]", [1.5, 2.5]),
+        *(fastdl.asarray, "fastdl.from_pointer(int(ffi.cast('uintptr_t', x)), ", [1.5, 2.5]),
+    ),
+    "a synchronized array": (SHARED, fastdl.asarray, "x.get_obj()", [1.5, 2.5]),
+    "a list": ([1, 2], fastdl.from_dlpack, "numpy.asarray(x)", [1, 2]),
+    "a list again": ([1, 2], fastdl.asarray, "numpy.asarray(x)", [1, 2]),
+    "Arrow's dates": (pa.array([3], "date32"), fastdl.asarray, "pyarrow.array(x).view(", [3]),
+    "Arrow's times": (pa.array([3], "time64[us]"), fastdl.asarray, "pyarrow.array(x).view(", [3]),
+    "Arrow's bools": (
+        nanoarrow.c_array([True, False], nanoarrow.bool_()),
+        *(fastdl.asarray, "pyarrow.array(x).cast('uint8')", [1, 0]),
+    ),
+    "Arrow's lists": (pa.array([[1, 2]]), fastdl.asarray, "pyarrow.array(x).flatten()", [1, 2]),
+    "Arrow's dictionaries": (
+        pa.array([7, 7]).dictionary_encode(),
+        *(fastdl.asarray, "pyarrow.array(x).dictionary_decode()", [7, 7]),
+    ),
+    "bfloat16 for Arrow": (
+        fastdl.asarray(np.array([1.5], ml_dtypes.bfloat16)),
+        *(fastdl.Tensor.__arrow_c_array__, "fastdl.convert(x, numpy.ndarray).astype(", [1.5]),
+    ),
+    "int4": (
+        torch.tensor([1, -8], dtype=torch.int8).view(torch.int4),
+        *(fastdl.from_dlpack, "x.view(torch.int8)", [1, -8]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("x", "function", "start", "expected"), REFUSED.values(), ids=REFUSED)
+def test_the_line_has_the_values(x, function, start, expected):
+    with pytest.raises((BufferError, TypeError, ValueError)) as caught:
+        function(x)
+    line = str(caught.value).rpartition(": ")[2].partition(" has ")[0]
+    assert line.startswith(start)
+    names = {"shape": 2, "dtype": "float32", "name": "second", "numpy": np, "pyarrow": pa, "x": x}
+    assert fastdl.asarray(eval(line, globals() | names)).tolist() == expected
