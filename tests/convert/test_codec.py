@@ -1,6 +1,8 @@
 """fastdl.encode and fastdl.decode: a header and the bytes, and what others may send as those."""
 
+import ctypes
 import gc
+import pickle
 import weakref
 
 import ml_dtypes
@@ -122,6 +124,36 @@ HEADER = fastdl.encode(np.zeros((2, 3), "f4"))[0]
 def test_a_header_that_is_wrong(header, says):
     with pytest.raises(ValueError, match=says):
         fastdl.decode(header, bytes(24))
+
+
+def released(buffer):
+    view = memoryview(buffer)
+    view.release()
+    return view
+
+
+def test_a_header_without_bytes():
+    with pytest.raises(ValueError, match="got 8 bytes"):
+        fastdl.decode(np.zeros(()), bytes(24))
+    with pytest.raises(BufferError, match="cannot get the buffer of 'memoryview': .*released"):
+        fastdl.decode(released(HEADER), bytes(24))
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, memoryview, pickle.PickleBuffer])
+@pytest.mark.parametrize(
+    "buffer",
+    [
+        np.array([None] * 3),
+        np.zeros(3, [("Ordinal", "i4"), ("x", object)]),
+        (ctypes.py_object * 3)(),
+    ],
+    ids=["objects", "a field", "ctypes"],
+)
+def test_memory_of_python_objects_is_no_data(buffer, wrap):
+    with pytest.raises(BufferError, match="Python objects"):
+        fastdl.decode(HEADER, wrap(buffer))
+    numbers = np.zeros(3, [("Ordinal", "i8"), ("O", "i8")])
+    assert fastdl.decode(HEADER, wrap(numbers)).tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
 def test_a_buffer_that_is_wrong():

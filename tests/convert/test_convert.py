@@ -194,6 +194,7 @@ REFUSED = {
     "no methods": (NO_METHODS, TypeError, f"NoMethods' {CANNOT}", ""),
     "lines": (lambda: raising(LINES), BufferError,
               f"Producer.*{CANNOT}RuntimeError: first line", ""),
+    "type": (lambda: raising(TypeError("odd")), BufferError, f"Producer.*{CANNOT}odd", ""),
     "long text": (lambda: raising(BufferError("long " * 100)), BufferError, CANNOT, "long ..."),
     "lines of an interface": (
         lambda: type("Source", (), {"__array_interface__": INTERFACE})(), BufferError, CANNOT, ""),
@@ -1109,6 +1110,7 @@ def test_arrays_that_only_a_copy_can_describe(source, like):
     [
         (PACKED["date"], "datetime64"),
         (np.array([1, 2], object), "object"),
+        (np.array(["a"], np.dtypes.StringDType()), "StringDType"),
         (PACKED, "pad"),
         (np.ma.array(PACKED["big"], mask=[0, 1, 0]), r"masked elements \(1 of 3\)"),
     ],
@@ -1116,6 +1118,8 @@ def test_arrays_that_only_a_copy_can_describe(source, like):
 def test_arrays_that_no_copy_can_describe(source, words, copy):
     with pytest.raises(BufferError, match=words):
         fastdl.convert(source, fastdl.Tensor, copy=copy)
+    if not isinstance(source, np.ma.MaskedArray):
+        assert lookup.load("numpy").read_copy(source) is None  # nor is one made
 
 
 def test_numpy_has_no_packed_elements():

@@ -273,9 +273,6 @@ cdef object array_on(
         dims[i] = <npy_intp>memory.shape[i]
         strides[i] = <npy_intp>(<uint64_t>memory.strides[i] * <uint64_t>(size * lanes))
     if lanes > 1:
-        if ndim == 64:
-            raise BufferError(
-                "NumPy has at most 64 dimensions, and the lanes need one more: reshape it first")
         dims[ndim] = lanes
         strides[ndim] = size
         ndim += 1

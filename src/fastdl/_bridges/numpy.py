@@ -14,6 +14,10 @@ def numpy(tensor):
 
     dtype = tensor.dtype
     lane = descriptor(dtype.lane)
+    if dtype.lanes > 1 and tensor.ndim == 64:
+        raise BufferError(
+            "NumPy has at most 64 dimensions, and the lanes need one more: reshape it first"
+        )
     if not is_as_stored(tensor):
         return _unpacked(tensor, lane)
     # A vector type becomes an additional dimension of lanes.

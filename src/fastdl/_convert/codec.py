@@ -17,6 +17,7 @@ The header determines the bytes: the elements without gaps, as they are in memor
 from fastdl._convert.asarray import asarray
 from fastdl._convert.pickling import COLUMN_MAJOR, ROW_MAJOR, compact, unpickle
 from fastdl._core import tensor as core
+from fastdl._core.errors import type_name
 
 TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
@@ -64,13 +65,20 @@ def decode(header: "Any", buffer: "Any", /) -> core.Tensor:
 
     ValueError if the header is not one of `encode`, if it is of a newer release in a form that
     this one does not know, or if the buffer is too short for the tensor. BufferError if `buffer`
-    is not contiguous, or was released. TypeError if one of the two has no buffer.
+    is not contiguous or has Python objects, or if one of the two was released. TypeError if one of
+    the two has no buffer.
 
     >>> header, data = fastdl.encode(np.float32([1.5, 2.5]))
     >>> fastdl.decode(header, bytes(data))
     fastdl.Tensor([1.5, 2.5], shape=(2,), dtype=float32, device=cpu:0, readonly)
     """
-    head = bytes(memoryview(header)[: FIXED + 8 * 255 + 1])  # not all of another buffer
+    try:
+        view = memoryview(header)
+        head = bytes(
+            view[: FIXED + 8 * 255 + 1] if view.ndim else view
+        )  # not all of another buffer
+    except ValueError as error:
+        raise BufferError(f"cannot get the buffer of {type_name(header)!r}: {error}") from error
     if head[:3] != MAGIC or len(head) < FIXED:
         raise ValueError(
             f"expected a header of fastdl.encode, got {len(head)} bytes, first {head[:8]!r}"

@@ -118,8 +118,12 @@ def unpickle(memory, dtype, shape, order, padded, *newer):
         )
     if order not in (ROW_MAJOR, COLUMN_MAJOR):
         raise ValueError(f"expected the order 'C' or 'F', got {order!r}")
-    strides = None if order == ROW_MAJOR else compact_strides(shape[::-1])[::-1]
-    return core.from_memory(memory, shape, dtype, strides, padded=padded)
+    try:
+        strides = None if order == ROW_MAJOR else compact_strides(shape[::-1])[::-1]
+        return core.from_memory(memory, shape, dtype, strides, padded=padded)
+    except (IndexError, TypeError) as error:
+        memoryview(memory).release()  # TypeError if it has no buffer
+        raise ValueError(f"expected a dtype and a shape as tuples of ints: {error}") from error
 
 
 unpickle.__module__, unpickle.__qualname__ = "fastdl", "_unpickle"

@@ -331,6 +331,18 @@ def from_buffer(object source):
     return fdl_take_buffer(lock_buffer(source, PyBUF_RECORDS_RO), 0)
 
 
+cdef bint has_objects(const char *format) noexcept:
+    """Whether elements of a buffer contain pointers to Python objects, which are not anybody's to
+    write."""
+    cdef bint in_name = False
+    while format is not NULL and format[0] != c"\0":
+        if format[0] == c"O" and not in_name:
+            return True
+        in_name ^= format[0] == c":"
+        format += 1
+    return False
+
+
 def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_ssize_t offset=0,
                 *, bint padded=False):
     """A Tensor on the bytes of a buffer exporter, `offset` bytes into it; read-only if those are.
@@ -346,8 +358,12 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
     cdef fastdl_fault fault
     cdef fdl_description *description
     cdef uint64_t flags = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED if padded else 0
-    cdef Py_buffer *view = lock_buffer(source, PyBUF_SIMPLE)
+    cdef Py_buffer *view = lock_buffer(source, PyBUF_ND | PyBUF_FORMAT)
     try:
+        if has_objects(view.format):
+            raise BufferError(
+                f"expected a buffer of bytes or numbers, got {type_name(source)!r} with Python "
+                f"objects in format {view.format.decode()!r}")
         fill_prototype(shape, dtype, &tensor, dims)
         if strides is not None:
             if len(strides) != tensor.ndim:

@@ -55,6 +55,16 @@ def test_arrays_of_tensors(from_dlpack):
     assert tensor.tolist() == source.tolist()
 
 
+@pytest.mark.parametrize(
+    "x", [pa.array(["a"]), pa.array([{"x": 1}]), pa.array([b"ab"], pa.binary(2))]
+)
+def test_what_is_not_numbers_is_an_array_all_the_same(x):
+    calls = (fastdl.asarray, fastdl.encode, lambda x: fastdl.convert(x, np.ndarray, copy=True))
+    for call in calls:
+        with pytest.raises(BufferError, match="of plain numbers, got one of format"):
+            call(x)
+
+
 def test_a_tensor_of_fastdl_keeps_its_flag_in_arrow():
     for writable in (True, False):
         source = np.arange(4.0)
