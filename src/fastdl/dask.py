@@ -13,7 +13,7 @@ from distributed.protocol import dask_deserialize, dask_serialize
 
 from fastdl._convert.pickling import check_host, compact, unpickle
 from fastdl._convert.token import once
-from fastdl._core.tensor import Tensor
+from fastdl._core.tensor import Tensor, from_memory
 
 
 @dask_serialize.register(Tensor)
@@ -30,4 +30,10 @@ def _deserialize(header, frames):
     dtype, shape, order, padded = header["tensor"]
     memory = frame if writeable else memoryview(frame).toreadonly()
     tensor = unpickle(memory, tuple(dtype), tuple(shape), order, padded)
-    return tensor if tensor.shape == tuple(header["shape"]) else tensor.expand(*header["shape"])
+    whole = tuple(header["shape"])
+    if tensor.shape == whole:
+        return tensor
+    # Not by expand, whose result is read-only.
+    sizes = zip(tensor.strides, tensor.shape, whole, strict=True)
+    strides = tuple(stride if size == n else 0 for stride, size, n in sizes)
+    return from_memory(memory, whole, tuple(dtype), strides, padded=padded)

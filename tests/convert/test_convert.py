@@ -263,6 +263,13 @@ def test_settled_strides_are_never_negative(library):
     assert tensor.strides[1] > 0
 
 
+def test_strides_that_multiply_to_more_than_64_bits(library):
+    tensor = fastdl.from_pointer(1 << 20, (1, 2), "int8", strides=(7, 2**62))
+    for takes in (POSITIVE, ANY):
+        strides = fastdl.convert(tensor, library(strides=takes)).tensor.strides
+        assert strides[0] > 0 and strides[1] == 2**62
+
+
 def test_the_source_is_left_alone(library):
     """What is adapted is convert's own, and not the Tensor that was passed."""
     tensor = fastdl.from_dlpack(frozen(aligned([[1.0], [2.0]])))[:1, ::-1]

@@ -9,6 +9,7 @@ from dask.sizeof import sizeof
 from dask.tokenize import TokenizationError, tokenize
 from distributed import Client, LocalCluster
 from distributed.protocol import deserialize, serialize
+from numpy.lib.stride_tricks import as_strided
 
 import fastdl
 import fastdl.dask
@@ -93,6 +94,7 @@ LAYOUTS = {
     "column-major": np.asfortranarray,
     "gaps": lambda a: a[:, ::2],
     "broadcast": lambda a: np.broadcast_to(a[:1], (4, 6)),
+    "writable and broadcast": lambda a: as_strided(a, (4, 6), (0, 8)),
     "broadcast and gaps": lambda a: np.broadcast_to(a[:, None, ::2], (4, 7, 3)),
     "empty": lambda a: a[:0],
     "scalar": lambda a: a[1, 1],
@@ -111,6 +113,18 @@ def test_frames_of_every_type(dtype):
     loaded, (frame,) = there_and_back(tensor)
     assert facts(loaded) == facts(tensor) and not loaded.readonly
     assert frame.nbytes == tensor.nbytes
+
+
+@pytest.mark.parametrize(
+    "expand", [lambda x: x.unsqueeze(0), lambda x: x.unsqueeze(1).expand(-1, 1)]
+)
+def test_packed_elements_with_strides_of_0(expand):
+    tensor = expand(
+        fastdl.from_dlpack(capsule_of((5,), dtype=(0, 4, 1), data=bytearray(b"\x21\x43\5")))
+    )
+    assert 0 in tensor.strides and sizeof(tensor) == 3
+    loaded, (frame,) = there_and_back(tensor)
+    assert (loaded.tolist(), frame.nbytes) == (tensor.tolist(), 3)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -23,11 +23,11 @@ from fastdl._core.native cimport (
     fastdl_atomic_store_, fastdl_clear_if_, fastdl_compact_strides, fastdl_complete_view_,
     fastdl_device_fact, fastdl_discard_, FASTDL_DLPACK_MAJOR, fastdl_find_device,
     fastdl_has_succeeded_, fastdl_is_contiguous, fastdl_is_empty_, fastdl_is_tensor_type,
-    fastdl_keeper_, fastdl_record, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL, fastdl_view,
-    FDL_TYPE_TRUSTED, fdl_try_fast_path, fdl_default_stream, fdl_description, fdl_description_copy,
-    fdl_description_of, fdl_description_release, fdl_imported_by_table, fdl_imported_from_c,
-    fdl_is_ordered, fdl_means_host, fdl_order_for, FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find,
-    fdl_values_differ, kDLCPU, kDLFloat4_e2m1fn,
+    fastdl_keeper_, fastdl_mul_, fastdl_record, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL,
+    fastdl_view, FDL_TYPE_TRUSTED, fdl_try_fast_path, fdl_default_stream, fdl_description,
+    fdl_description_copy, fdl_description_of, fdl_description_release, fdl_imported_by_table,
+    fdl_imported_from_c, fdl_is_ordered, fdl_means_host, fdl_order_for, FDL_ORDER_NOW,
+    fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU, kDLFloat4_e2m1fn,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object
 from fastdl._bridges.bridge import DEVICE, HOST
@@ -248,7 +248,8 @@ cdef void normalise_strides(fdl_description *description) noexcept:
         if memory.shape[i] == 1:
             memory.strides[i] = step
         step = memory.strides[i] if memory.strides[i] >= 0 else -memory.strides[i]
-        step *= memory.shape[i]
+        if fastdl_mul_(step, memory.shape[i], &step):
+            step = 1
 
 
 cdef void adapt(fdl_description *description, Library library) noexcept:

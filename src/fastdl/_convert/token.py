@@ -39,6 +39,8 @@ def nbytes(tensor) -> int:
 
 def once(tensor):
     """A view in which broadcast dimensions have one element."""
-    if 0 in tensor.strides and tensor.size:
-        return tensor[tuple(slice(None) if n else slice(1) for n in tensor.strides)]
-    return tensor
+    parts = [
+        slice(1) if size > 1 and stride == 0 else slice(None)
+        for size, stride in zip(tensor.shape, tensor.strides, strict=True)
+    ]
+    return tensor[tuple(parts)] if slice(1) in parts and tensor.size else tensor

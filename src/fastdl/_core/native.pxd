@@ -152,6 +152,7 @@ cdef extern from "_core/interface.h":
         PyObject *obj, const fastdl_record *record, int host_only, int32_t *device,
         PyObject **capsule) except -1
     bint fastdl_is_tensor_type(const fastdl_record *record) noexcept
+    bint fastdl_mul_(int64_t a, int64_t b, int64_t *result) noexcept
     const fastdl_record *fastdl_discover(
         fastdl_cache *cache, PyTypeObject *type,
         int (*describe)(PyTypeObject *, fastdl_record *) except -1) except NULL
