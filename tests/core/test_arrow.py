@@ -179,7 +179,7 @@ def test_an_unknown_number_of_nulls_without_a_mask_is_none():
         ({"format": b"tdD"}, "of format 'tdD'"),
         ({"format": b"+w:3"}, "of format"),
         ({"format": b""}, "of format ''"),
-        ({"dictionary": 4096}, "got a dictionary"),
+        ({"dictionary": 4096}, "dictionary_decode"),
         ({"length": -1}, "two buffers and no children, got length -1"),
         ({"offset": -1}, "two buffers and no children"),
         ({"offset": 2**62, "length": 2**62}, "two buffers and no children"),

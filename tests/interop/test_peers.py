@@ -47,7 +47,7 @@ def test_tables():
 
 
 def test_the_lines_in_refusals():
-    for library in ("numpy", "torch", "pyarrow", "nanoarrow", "pandas", "cffi"):
+    for library in ("numpy", "torch", "pyarrow", "nanoarrow", "pandas", "jax", "cffi"):
         require(library)
     run_cases("remedies.py")
 

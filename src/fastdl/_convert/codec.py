@@ -74,9 +74,8 @@ def decode(header: "Any", buffer: "Any", /) -> core.Tensor:
     """
     try:
         view = memoryview(header)
-        head = bytes(
-            view[: FIXED + 8 * 255 + 1] if view.ndim else view
-        )  # not all of another buffer
+        # Not all of another buffer. One without dimensions is of a few bytes, and has no slices.
+        head = bytes(view[: FIXED + 8 * 255 + 1] if view.ndim else view)
     except ValueError as error:
         raise BufferError(f"cannot get the buffer of {type_name(header)!r}: {error}") from error
     if head[:3] != MAGIC or len(head) < FIXED:

@@ -111,13 +111,7 @@ def refuse(x, tensor, bridge) -> BufferError:
 
 
 #: The bits of exponent and mantissa of the floating types whose names do not have them.
-FORMS = {
-    "float16": (5, 10),
-    "bfloat16": (8, 7),
-    "float32": (8, 23),
-    "float64": (11, 52),
-    "float128": (15, 112),
-}
+FORMS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
 
 
 def extent(dtype) -> tuple[float, ...]:

@@ -430,20 +430,21 @@ static void delete_imported(DLManagedTensorVersioned *managed)
     free(imported);
 }
 
-/* What gives the values of other arrays, by the starts of their formats. */
+/* The method of PyArrow's arrays that gives the values of other arrays, by the starts of their
+ * formats. */
 static const struct {
-    const char *start, *line;
+    const char *start, *method;
 } remedies[] = {
-    {"b", ": pyarrow.array(x).cast('uint8') has them in whole bytes"},
-    {"tdD", ": pyarrow.array(x).view('int32') has the integers that stand for them"},
-    {"tts", ": pyarrow.array(x).view('int32') has the integers that stand for them"},
-    {"ttm", ": pyarrow.array(x).view('int32') has the integers that stand for them"},
+    {"b", "cast('uint8')"},
+    {"tdD", "view('int32')"},
+    {"tts", "view('int32')"},
+    {"ttm", "view('int32')"},
     {"ti", ""},
-    {"t", ": pyarrow.array(x).view('int64') has the integers that stand for them"},
-    {"+s", ": pyarrow.array(x).field(0) has one of its fields"},
-    {"+l", ": pyarrow.array(x).flatten() has the elements of all lists"},
-    {"+L", ": pyarrow.array(x).flatten() has the elements of all lists"},
-    {"+w", ": pyarrow.array(x).flatten() has the elements of all lists"},
+    {"t", "view('int64')"},
+    {"+s", "field(0)"},
+    {"+l", "flatten()"},
+    {"+L", "flatten()"},
+    {"+w", "flatten()"},
     {"", ""},
 };
 
@@ -452,16 +453,19 @@ static const DLDataType *type_of(const struct ArrowSchema *schema)
 {
     const char *format = schema->format == NULL ? "" : schema->format;
     const DLDataType *dtype = type_of_format(format);
+    const char *method = "dictionary_decode()";
     size_t i = 0;
-    if (schema->dictionary == NULL && dtype != NULL)
-        return dtype;
-    while (strncmp(format, remedies[i].start, strlen(remedies[i].start)) != 0)
-        i++;
-    PyErr_Format(
-        PyExc_BufferError, "expected an Arrow array of plain numbers, got %s of format '%.40s'%s",
-        schema->dictionary != NULL ? "a dictionary with indices" : "one", format,
-        schema->dictionary != NULL ? ": pyarrow.array(x).dictionary_decode() has its values"
-                                   : remedies[i].line);
+    if (schema->dictionary == NULL) {
+        if (dtype != NULL)
+            return dtype;
+        while (strncmp(format, remedies[i].start, strlen(remedies[i].start)) != 0)
+            i++;
+        method = remedies[i].method;
+    }
+    PyErr_Format(PyExc_BufferError,
+                 "expected an Arrow array of plain numbers, got one of format '%.40s'%s%s%s",
+                 format, *method ? ": pyarrow.array(x)." : "", method,
+                 *method ? " has its values" : "");
     return NULL;
 }
 

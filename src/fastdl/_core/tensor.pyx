@@ -332,8 +332,8 @@ def from_buffer(object source):
 
 
 cdef bint has_objects(const char *format) noexcept:
-    """Whether elements of a buffer contain pointers to Python objects, which are not anybody's to
-    write."""
+    """Whether the elements of a buffer have references to Python objects: writing would break
+    them."""
     cdef bint in_name = False
     while format is not NULL and format[0] != c"\0":
         if format[0] == c"O" and not in_name:
@@ -362,8 +362,7 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
     try:
         if has_objects(view.format):
             raise BufferError(
-                f"expected a buffer of bytes or numbers, got {type_name(source)!r} with Python "
-                f"objects in format {view.format.decode()!r}")
+                f"expected a buffer of bytes, got {type_name(source)!r} with Python objects")
         fill_prototype(shape, dtype, &tensor, dims)
         if strides is not None:
             if len(strides) != tensor.ndim:

@@ -4,6 +4,7 @@ import ctypes
 import multiprocessing
 
 import cffi
+import jax
 import ml_dtypes
 import nanoarrow
 import numpy as np
@@ -85,6 +86,14 @@ REFUSED = {
         *(fastdl.from_dlpack, "x.view(torch.int8)", [1, -8]),
     ),
 }  # fmt: skip
+
+
+def test_the_line_for_a_tree():
+    x = {"a": [np.ones(2), np.zeros(3)]}
+    with pytest.raises(TypeError) as caught:
+        fastdl.convert(x, torch.Tensor)
+    line = str(caught.value).rpartition(": ")[2].partition(" has ")[0]
+    assert eval(line, {"fastdl": fastdl, "jax": jax, "x": x})["a"][1].tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("x", "function", "start", "expected"), REFUSED.values(), ids=REFUSED)
