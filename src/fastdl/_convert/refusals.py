@@ -129,9 +129,10 @@ def extent(dtype) -> tuple[float, ...]:
     if name == "bool":
         return 0, 0, 1, 0, 1
     found = re.match(r"float\d+_e(\d+)m(\d+)", name)
-    if found is None and name not in FORMS:
+    form = FORMS.get(name) or (found and found.groups())
+    if form is None:
         return (nan,)  # compares with no other
-    exponent, mantissa = map(int, FORMS.get(name) or found.groups())
+    exponent, mantissa = map(int, form)
     half = 1 << exponent - 1
     return 1, 1, mantissa + 1, half - 2 + mantissa + ("fnu" in name), half + name.endswith("fn")
 
