@@ -245,6 +245,14 @@ static inline int64_t fastdl_itemsize(DLDataType dtype)
     return ((int64_t)dtype.bits * dtype.lanes + 7) / 8;
 }
 
+/* The alignment that a compiler assumes of an element, in bytes: that of one lane, and of one part
+ * of a complex number. */
+static inline uint64_t fastdl_alignment_(DLDataType dtype)
+{
+    uint64_t bytes = dtype.bits / (dtype.code == kDLComplex ? 16u : 8u);
+    return bytes == 0 ? 1 : bytes & (0 - bytes);
+}
+
 /* Whether elements share bytes: lanes * bits is not a whole number of bytes, and `flags` do not
  * say that elements are padded. Such a tensor has no meaningful strides. Needs no thread state. */
 static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
@@ -716,6 +724,14 @@ static inline uint64_t fastdl_address_(const DLTensor *tensor)
     return address;
 }
 
+/* What byte_offset is added to: `data` as a number, or 0 for a handle, of which only the offset
+ * counts. */
+static inline uint64_t fastdl_base_(const DLTensor *tensor)
+{
+    int addresses = fastdl_find_device((int32_t)tensor->device.device_type)->addresses;
+    return addresses ? fastdl_address_(tensor) : 0;
+}
+
 /* Whether `base` + byte_offset, and everything reached from there, are possible addresses, and data
  * is not NULL if there are elements. 0 - low is at most 2**63, so no side of a comparison can
  * wrap. */
@@ -734,9 +750,7 @@ static inline fastdl_fault fastdl_check_addresses_(const DLTensor *tensor,
 static inline fastdl_fault fastdl_check_elsewhere_(const DLTensor *tensor,
                                                    const fastdl_layout *layout)
 {
-    /* For a handle only the offset counts. */
-    int addresses = fastdl_find_device((int32_t)tensor->device.device_type)->addresses;
-    return fastdl_check_addresses_(tensor, layout, addresses ? fastdl_address_(tensor) : 0);
+    return fastdl_check_addresses_(tensor, layout, fastdl_base_(tensor));
 }
 
 /* Sizes of packed elements are in bits, and only a compact layout is possible. */
@@ -1048,8 +1062,9 @@ enum {
     FASTDL_ANY_DEVICE = -1,
 };
 
-/* What a function expects. A member that is 0 requires nothing, except `device`: 0 there means host
- * memory, since the CPU would crash on anything else. The most used members come first. */
+/* What a function expects. A member that is 0 requires nothing, except two, since C code would
+ * crash without them: `device` 0 means host memory, and `alignment` 0 what the element type needs
+ * (one lane, or one part of a complex number), as in NumPy. The most used members come first. */
 typedef struct {
     const uint32_t *dtypes; /* any of these: FASTDL_FLOAT32, ... */
     size_t dtype_count;
@@ -1059,7 +1074,7 @@ typedef struct {
     int32_t layout;    /* FASTDL_C, FASTDL_F, FASTDL_INNER */
     int32_t rules;     /* FASTDL_WRITABLE and those that follow it above */
     int32_t device;    /* DLDeviceType, FASTDL_HOST or FASTDL_ANY_DEVICE */
-    int32_t alignment; /* of the first element, in bytes */
+    int32_t alignment; /* of the first element, in bytes; 1: any address */
     const fastdl_argument *like;     /* must have the same element type and device as this one */
     const fastdl_argument *no_alias; /* must share no memory with this one */
     size_t no_alias_count;
@@ -1903,6 +1918,18 @@ FASTDL_HOT_ int fastdl_has_device_(const DLTensor *dl, int32_t device)
     return device == FASTDL_ANY_DEVICE || device == type;
 }
 
+/* The alignment that a specification requires of a tensor. */
+FASTDL_HOT_ uint64_t fastdl_wanted_alignment_(const DLTensor *dl, const fastdl_spec *spec)
+{
+    return spec->alignment > 0 ? (uint64_t)spec->alignment : fastdl_alignment_(dl->dtype);
+}
+
+/* How many bytes the first element is past a multiple of that. */
+FASTDL_HOT_ uint64_t fastdl_past_(const DLTensor *dl, const fastdl_spec *spec)
+{
+    return (fastdl_base_(dl) + dl->byte_offset) % fastdl_wanted_alignment_(dl, spec);
+}
+
 FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char *name,
                                              const fastdl_spec *spec)
 {
@@ -1933,9 +1960,10 @@ FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char
     }
     if (!fastdl_has_device_(dl, spec->device))
         return FASTDL_WRONG_DEVICE_;
-    if (spec->alignment > 1 &&
-        (fastdl_address_(dl) + dl->byte_offset) % (uint64_t)spec->alignment != 0) {
-        if (!fastdl_is_empty_(dl))
+    /* The size of an element in bytes, less 1, has all bits that its alignment less 1 has. */
+    if (FASTDL_UNLIKELY_(spec->alignment > 0 || ((fastdl_address_(dl) | dl->byte_offset) &
+                                                 ((uint64_t)(dl->dtype.bits / 8) - 1)))) {
+        if (fastdl_past_(dl, spec) != 0 && !fastdl_is_empty_(dl))
             return FASTDL_UNALIGNED_;
     }
     if (spec->like != NULL) {

@@ -34,7 +34,8 @@
  *     fastdl::c_contiguous                row-major without gaps; with f_contiguous: either
  *     fastdl::f_contiguous                column-major without gaps
  *     fastdl::inner_contiguous            the last dimension without gaps
- *     fastdl::aligned<64>                 the first element at a multiple of so many bytes
+ *     fastdl::aligned<64>                 the first element at a multiple of so many bytes (by
+ *                                         default what the element type needs; 1: any address)
  *     fastdl::device::cpu                 memory that the CPU may touch (the default)
  *     fastdl::device::cuda, rocm          on such a device
  *     fastdl::device::on<kDLOneAPI>       on a device of that DLDeviceType
@@ -854,6 +855,7 @@ void expect_like(const tensor<As...> &x, const tensor<Bs...> &y)
     spec.ndim = y.ndim() == 0 ? int32_t(FASTDL_SCALAR) : y.ndim();
     spec.shape = shape;
     spec.device = FASTDL_ANY_DEVICE;
+    spec.alignment = 1; /* as its own constraints say */
     spec.like = &like;
     if (fastdl_expect(x.view(), x.name(), &spec) < 0)
         detail::throw_pending();
@@ -868,6 +870,7 @@ void expect_no_alias(const tensor<As...> &x, const tensor<Bs...> &y)
     fastdl_spec spec{};
     spec.rules = FASTDL_IN_PLACE;
     spec.device = FASTDL_ANY_DEVICE;
+    spec.alignment = 1;
     spec.no_alias = &no_alias;
     spec.no_alias_count = 1;
     if (fastdl_expect(x.view(), x.name(), &spec) < 0)
@@ -1388,8 +1391,8 @@ template <typename... Cs> class FASTDL_VISIBLE_ loan<tensor<Cs...>>
         both.rules |= rest.rules; /* never to write to a copy */
         detail::keep_common_dtypes(both, rest, dtypes);
         both.layout = detail::common_layout(made.layout, rest.layout);
-        if (both.alignment < rest.alignment)
-            both.alignment = rest.alignment;
+        if (both.alignment == 1 || (rest.alignment != 1 && both.alignment < rest.alignment))
+            both.alignment = rest.alignment; /* 1 is less than 0 */
         rest.rules &= ~(FASTDL_COPY | FASTDL_CONVERT);
         rest.rules |= made.rules & FASTDL_DETACHED;
         lent_.type = Py_TYPE(obj);

@@ -297,7 +297,7 @@ cdef extern from "<fastdl/fastdl.h>":
 
 
 cdef inline spec anything() noexcept nogil:
-    """A spec that requires only host memory, to be filled in."""
+    """A spec that requires only aligned elements in host memory, to be filled in."""
     cdef spec result
     memset(&result, 0, sizeof(result))
     return result

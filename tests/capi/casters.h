@@ -85,6 +85,7 @@ static void define_constraints(lib::module_ &m)
     define<fd::c_contiguous, fd::f_contiguous>(m, "contiguous");
     define<fd::inner_contiguous>(m, "inner_contiguous");
     define<fd::aligned<64>>(m, "aligned64");
+    define<const float, fd::aligned<1>>(m, "aligned1");
     define<fd::device::cpu>(m, "cpu");
     define<fd::device::cuda>(m, "cuda");
     define<fd::device::on<kDLOneAPI>>(m, "oneapi");
@@ -180,12 +181,12 @@ static void write_as_float(const fd::tensor<x_name> &x)
 {
     (void)x.as<float>();
 }
-static void like(const fd::tensor<x_name, fd::device::any> &x,
+static void like(const fd::tensor<x_name, fd::device::any, fd::aligned<1>> &x,
                  const fd::tensor<y_name, fd::device::any> &y)
 {
     fd::expect_like(x, y);
 }
-static void no_alias(const fd::tensor<x_name> &x, const fd::tensor<y_name> &y)
+static void no_alias(const fd::tensor<x_name, fd::aligned<1>> &x, const fd::tensor<y_name> &y)
 {
     fd::expect_no_alias(x, y);
 }
@@ -485,11 +486,12 @@ static lib::object seen_column_major(lib::object x)
     return seen(*loan.get().view());
 }
 
-/* float32 in a layout, which the constraints narrow. */
-template <typename... Cs> lib::object seen_in(lib::object x, int32_t layout)
+/* float32 in a layout and at an address, which the constraints narrow. */
+template <int32_t Alignment, typename... Cs> lib::object seen_in(lib::object x, int32_t layout)
 {
     fastdl_spec spec{};
     spec.layout = layout;
+    spec.alignment = Alignment;
     fd::loan<fd::tensor<x_name, const float, Cs...>> loan(x.ptr(), spec);
     return seen(*loan.get().view());
 }
@@ -518,9 +520,12 @@ static void define_like_arrays(lib::module_ &m)
 
 static void define_copied(lib::module_ &m)
 {
-    m.def("seen_aligned", &seen_in<fd::aligned<64>, fd::copied>);
-    m.def("seen_by_rows", &seen_in<fd::c_contiguous, fd::copied>);
-    m.def("seen_by_columns", &seen_in<fd::f_contiguous, fd::copied>);
+    m.def("seen_aligned", &seen_in<1, fd::aligned<64>, fd::copied>);
+    m.def("seen_by_default", &seen_in<1, fd::copied>);
+    m.def("seen_by_default_spec", &seen_in<0, fd::aligned<1>, fd::copied>);
+    m.def("seen_anywhere", &seen_in<1, fd::aligned<1>, fd::copied>);
+    m.def("seen_by_rows", &seen_in<0, fd::c_contiguous, fd::copied>);
+    m.def("seen_by_columns", &seen_in<0, fd::f_contiguous, fd::copied>);
     using types = fd::any_of<const int32_t, const float>;
     m.def("copied_c", &seen_as<fd::c_contiguous, fd::copied>);
     m.def("copied_f", &seen_as<fd::f_contiguous, fd::copied>);

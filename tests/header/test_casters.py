@@ -622,10 +622,23 @@ def test_a_loan_that_is_refused_is_released(casters, function, ndim, fields, err
     given.assert_released()
 
 
-def test_such_a_copy_is_aligned_as_the_constraints_say(casters):
-    memory = np.zeros(64, "float32")
-    start = next(i for i in range(16) if (memory.ctypes.data + 4 * i) % 64)
-    assert tuple(casters.seen_aligned(memory[start : start + 8], 0))[4] % 64 == 0
+@pytest.mark.parametrize("offset", [4, 1])
+def test_such_a_copy_is_aligned_as_the_constraints_say(casters, offset):
+    x = aligned(0).view("uint8")[offset:][:20].view("float32")
+
+    def address(seen):
+        return tuple(seen(x, 0))[4]
+
+    assert address(casters.seen_aligned) % 64 == 0
+    for seen in (casters.seen_by_default, casters.seen_by_default_spec):
+        assert (address(seen) % 64 == 0) is (offset == 1)
+    assert address(casters.seen_anywhere) == x.ctypes.data
+    assert casters.aligned1(x) == 5
+    casters.like(x, x.copy())  # alignment is not compared
+    casters.no_alias(x, x.copy())
+    for function in (casters.float32, casters.anything) if offset == 1 else ():
+        with pytest.raises(BufferError, match="^x: expected data aligned to 4 bytes"):
+            function(x)
 
 
 # ---- results ----

@@ -74,6 +74,22 @@ def test_what_fits_is_not_copied(api):
 
 
 @every_world
+@pytest.mark.parametrize("target", ["float32", "float64"])
+def test_misaligned_elements(api, target):
+    memory = np.arange(200, dtype=np.uint8)[1:]
+    x = memory[-memory.ctypes.data % 16 + 1 :][: 4 * 7].view(np.float32)
+    spec = {"dtypes": [number(target)]}
+    assert np.array_equal(copied(api, x[::2], **spec, rules=CONVERT), x[::2].astype(target))
+    if target == x.dtype:
+        assert np.array_equal(copied(api, x, **spec, rules=COPY), x)
+        for rules in (0, WRITABLE | COPY):
+            with pytest.raises(BufferError, match="^x: expected data aligned to 4 bytes"):
+                api.borrow_as(x, "x", {**spec, "rules": rules})
+        view = api.borrow_as(x, "x", {**spec, "alignment": 1, "rules": CONVERT})
+        assert view["data"] == x.ctypes.data
+
+
+@every_world
 def test_alignment_and_alias(api):
     memory = np.zeros(64, np.uint8)
     start = -memory.ctypes.data % 32 + 1

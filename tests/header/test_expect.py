@@ -63,7 +63,7 @@ FROZEN.flags.writeable = False
         (BASE[:, :0], {"layout": C, "rules": WRITABLE, "alignment": 4096}),
         (BASE[:, :0, ::2], {"layout": INNER}),
         (BASE[0, :, :1].T[:, ::-1], {"rules": WRITABLE}),
-        (tensor(device=OPENCL, data=60, byte_offset=4), {"device": ANY_DEVICE, "alignment": 64}),
+        (tensor(device=OPENCL, data=3, byte_offset=64), {"device": ANY_DEVICE, "alignment": 64}),
         (BASE[:, ::2, ::-1], {"rules": WRITABLE}),
         (BASE[None, :1], {"rules": WRITABLE, "layout": C}),
         (np.broadcast_to(BASE[:, :1], (2, 3, 4)), {}),
@@ -96,7 +96,7 @@ def test_what_fits(api, obj, spec):
         (BASE, {"shape": [2, 3, 4]}, ValueError, ["ndim as well as shape"]),
         (BASE.astype(np.int32), {"dtypes": [FLOAT64]}, TypeError, ["an int32 tensor"]),
         (tensor(device=OPENCL, data=64, byte_offset=4), {"device": ANY_DEVICE, "alignment": 64},
-         BufferError, ["4 bytes past a multiple"]),
+         BufferError, ["an offset 4 bytes past a multiple"]),
         (BASE, {"ndim": SCALAR}, ValueError, ["expected 0 dimensions, got 3"]),
         (BASE, {"ndim": 4, "rules": TRAILING}, ValueError, ["4 or more dimensions, got 3"]),
         (BASE, {"ndim": 1, "max_ndim": 2, "rules": TRAILING}, ValueError,
@@ -126,6 +126,31 @@ def test_what_fits(api, obj, spec):
 )  # fmt: skip
 def test_what_does_not_fit(api, obj, spec, error, words):
     refused(api, error, *words, "x: expected", "tensor of shape", arguments=one(obj, **spec))
+
+
+#: Element types, and the alignment that each needs.
+NEEDS = {(0, 8, 1): 1, (6, 8, 1): 1, (4, 16, 1): 2, (2, 32, 1): 4, (1, 64, 1): 8, (5, 64, 1): 4,
+         (5, 128, 1): 8, (2, 128, 1): 16, (2, 32, 3): 4, (0, 4, 2): 1, (17, 4, 1): 1, (15, 6, 1): 1,
+         (3, 24, 1): 1, (3, 192, 1): 8}  # fmt: skip
+
+
+@installed
+@pytest.mark.parametrize("dtype", NEEDS, ids=str)
+@pytest.mark.parametrize("device", [(1, 0), CUDA, OPENCL])
+def test_elements_are_aligned_unless_any_address_will_do(api, device, dtype):
+    for past in (0, 1, 2, 4, 8, 12):
+        where = {"data": 7, "byte_offset": past} if device == OPENCL else {"data": 4096 + past}
+        obj, empty = (tensor(device=device, dtype=dtype, shape=(n,), **where) for n in (2, 0))
+        wrong = past % NEEDS[dtype]
+        for borrow in (api.expect, api.borrow_all):
+            borrow(one(empty, device=ANY_DEVICE))
+            borrow(one(obj, device=ANY_DEVICE, alignment=1))
+            if not wrong:
+                borrow(one(obj, device=ANY_DEVICE))
+                continue
+            words = f"x: expected data aligned to {NEEDS[dtype]} bytes, got an .* {wrong} byte"
+            with pytest.raises(BufferError, match=words):
+                borrow(one(obj, device=ANY_DEVICE))
 
 
 @installed

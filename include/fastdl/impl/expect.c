@@ -173,6 +173,7 @@ static const char *fastdl_dtype_advice_(const DLTensor *dl, const fastdl_spec *s
 static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl, const char *name,
                                           const fastdl_spec *spec, fastdl_mismatch_ mismatch)
 {
+    int past;
     switch (mismatch) {
     case FASTDL_WRONG_DTYPE_:
         fastdl_put_expected_dtypes_(text, spec);
@@ -213,11 +214,11 @@ static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl
         fastdl_put_(text, ": move it first");
         return PyExc_BufferError;
     case FASTDL_UNALIGNED_:
-        fastdl_put_(
-            text,
-            "data aligned to %d bytes, got an address %d bytes past a multiple: copy it first",
-            (int)spec->alignment,
-            (int)((fastdl_address_(dl) + dl->byte_offset) % (uint64_t)spec->alignment));
+        past = (int)fastdl_past_(dl, spec);
+        fastdl_put_(text,
+                    "data aligned to %d bytes, got an %s %d byte%s past a multiple: copy it first",
+                    (int)fastdl_wanted_alignment_(dl, spec),
+                    fastdl_base_(dl) == 0 ? "offset" : "address", past, past == 1 ? "" : "s");
         return PyExc_BufferError;
     default:
         return NULL;

@@ -383,20 +383,6 @@ PyObject *fdl_as_readonly(PyObject *tensor)
 
 /* ---- another type ---- */
 
-/* The alignment that compilers expect of a type, in bytes. */
-static uint64_t alignment_of(DLDataType dtype)
-{
-    uint64_t bytes = dtype.bits / (dtype.code == kDLComplex ? 16u : 8u);
-    return bytes == 0 ? 1 : bytes & (0 - bytes);
-}
-
-static int is_aligned(const DLTensor *tensor, DLDataType dtype)
-{
-    int addresses = fastdl_find_device((int32_t)tensor->device.device_type)->addresses;
-    uint64_t first = (addresses ? fastdl_address_(tensor) : 0) + tensor->byte_offset;
-    return first % alignment_of(dtype) == 0;
-}
-
 /* Changes the element size in the last dimension of `view` from `own` to `size` bytes. 0 with an
  * exception if that is impossible. */
 static int resize_elements(view_parts *view, int64_t own, int64_t size)
@@ -445,8 +431,8 @@ PyObject *fdl_view_as(PyObject *tensor, DLDataType dtype)
     size = fastdl_itemsize(dtype);
     if (own != size && !resize_elements(&view, own, size))
         return NULL;
-    if (alignment_of(dtype) > alignment_of(view.source->dtype) && size_of(&view) != 0 &&
-        !is_aligned(view.source, dtype))
+    if (fastdl_alignment_(dtype) > fastdl_alignment_(view.source->dtype) && size_of(&view) != 0 &&
+        (fastdl_base_(view.source) + view.source->byte_offset) % fastdl_alignment_(dtype) != 0)
         return raise_copy_required(&view, "its address is not aligned for such elements: use "
                                           "copy().view(...)");
     return finish(&view);
