@@ -1024,13 +1024,13 @@ static inline const DLPackExchangeAPI *fastdl_exchange_api(PyTypeObject *type);
  *
  * Names are valid for one call: put them on the stack. Exact sizes may be static. */
 typedef struct {
-    const char *name;
+    const char *name; /* not copied */
     int64_t size;     /* -1: not known yet */
-    const char *from; /* the argument that `size` was taken from */
+    char from[32];    /* the argument that `size` was taken from, perhaps cut off; "": none */
 } fastdl_dim;
 
-#define FASTDL_DIM(name) {name, -1, NULL}
-#define FASTDL_SIZE(size) {NULL, size, NULL}
+#define FASTDL_DIM(name) {name, -1, {0}}
+#define FASTDL_SIZE(size) {NULL, size, {0}}
 
 /* An argument and its name, for messages. */
 typedef struct {
@@ -1881,6 +1881,15 @@ static inline int32_t fastdl_wanted_ndim_(const fastdl_spec *spec)
     return spec->ndim == FASTDL_SCALAR ? 0 : spec->ndim;
 }
 
+/* Gives a dimension the size that it has in an argument. */
+FASTDL_HOT_ void fastdl_set_size_(fastdl_dim *dim, int64_t size, const char *name)
+{
+    size_t most = sizeof(dim->from) - 1, length = strlen(name);
+    dim->size = size;
+    dim->from[most] = '\0';
+    memcpy(dim->from, name, length < most ? length + 1 : most);
+}
+
 /* The number of the entry of spec->shape that a tensor does not have, or -1. */
 FASTDL_HOT_ int32_t fastdl_wrong_size_(const DLTensor *dl, const char *name,
                                        const fastdl_spec *spec)
@@ -1891,12 +1900,10 @@ FASTDL_HOT_ int32_t fastdl_wrong_size_(const DLTensor *dl, const char *name,
         int64_t size = dl->shape[dl->ndim - wanted + i];
         if (dim == NULL)
             continue;
-        if (dim->size < 0) {
-            dim->size = size;
-            dim->from = name;
-        } else if (dim->size != size) {
+        if (dim->size < 0)
+            fastdl_set_size_(dim, size, name);
+        else if (dim->size != size)
             return i;
-        }
     }
     return -1;
 }

@@ -272,7 +272,7 @@ template <int32_t Layout> struct FASTDL_VISIBLE_ layout : constraint {
     static constexpr int32_t layout_v = Layout;
 };
 
-template <int64_t Size> FASTDL_HIDDEN_ inline fastdl_dim exact_size = {nullptr, Size, nullptr};
+template <int64_t Size> FASTDL_HIDDEN_ inline fastdl_dim exact_size = {nullptr, Size, {}};
 
 template <int64_t Size> constexpr fastdl_dim *required_size()
 {
@@ -849,7 +849,7 @@ void expect_like(const tensor<As...> &x, const tensor<Bs...> &y)
     fastdl_argument like = {y.view(), y.name()};
     fastdl_spec spec{};
     for (int i = 0; i < y.ndim(); i++) {
-        sizes[i] = {nullptr, y.shape(i), nullptr};
+        sizes[i] = {nullptr, y.shape(i), {}};
         shape[i] = &sizes[i];
     }
     spec.ndim = y.ndim() == 0 ? int32_t(FASTDL_SCALAR) : y.ndim();

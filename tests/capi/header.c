@@ -389,7 +389,7 @@ static fastdl_dim *dim_of(scope *s, PyObject *entry)
     }
     dim->name = name;
     dim->size = name != NULL ? -1 : (int64_t)PyLong_AsLongLong(entry);
-    dim->from = NULL;
+    dim->from[0] = '\0';
     s->count++;
     return dim;
 }
@@ -476,6 +476,18 @@ static int read_call(call *c, PyObject *list)
     return 0;
 }
 
+/* fastdl_expect with a name that is gone afterwards. */
+static int expect_by_passing_name(const fastdl_view *view, const char *name,
+                                  const fastdl_spec *spec)
+{
+    size_t size = strlen(name) + 1;
+    char *passing = (char *)memcpy(malloc(size), name, size);
+    int result = fastdl_expect(view, passing, spec);
+    memset(passing, '?', size - 1);
+    free(passing);
+    return result;
+}
+
 /* expect([(obj, name, spec)]): borrows and compares up to four arguments, in order. */
 static PyObject *expect(PyObject *self, PyObject *list)
 {
@@ -487,7 +499,7 @@ static PyObject *expect(PyObject *self, PyObject *list)
         fastdl_init(&c.views[i]);
     for (size_t i = 0; i < c.count && !failed; i++)
         failed = fastdl_borrow(c.objects[i], &c.views[i]) < 0 ||
-                 fastdl_expect(&c.views[i], c.known[i].name, &c.specs[i]) < 0;
+                 expect_by_passing_name(&c.views[i], c.known[i].name, &c.specs[i]) < 0;
     for (size_t i = 0; i < c.count; i++)
         fastdl_release(&c.views[i]);
     if (failed)

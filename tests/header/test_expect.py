@@ -197,6 +197,8 @@ ON_CUDA, ON_ANOTHER = tensor(device=CUDA), tensor(device=(2, 1))
     [
         (products(3, 5), None, ""),
         (products(3, 4), ValueError, "out: expected shape (m=3, n=5), got (3, 4): n is 5 in b"),
+        ([(np.ones(n), "a name " * n, {"ndim": 1, "shape": ["n"]}) for n in (20, 1)], ValueError,
+         "a name : expected shape (n=20,), got (1,): n is 20 in a name a name a name a n"),
         (alike(THREE, THREE * 2), None, ""),
         (alike(THREE, np.ones(3)), TypeError, "y: expected float32, as x has, got float64"),
         (alike(ON_CUDA, ON_ANOTHER, device=ANY_DEVICE), BufferError,

@@ -141,7 +141,7 @@ static void fastdl_put_wrong_size_(fastdl_text_ *text, const DLTensor *dl, const
     fastdl_put_shape_(text, spec);
     fastdl_put_(text, ", got ");
     fastdl_put_tuple_(text, dl->shape, dl->ndim);
-    if (dim != NULL && dim->name != NULL && dim->from != NULL)
+    if (dim != NULL && dim->name != NULL && dim->from[0] != '\0')
         fastdl_put_(text, ": %s is %lld in %s", dim->name, (long long)dim->size, dim->from);
 }
 
