@@ -521,16 +521,21 @@ cdef extern from *:
                     FASTDL_WAITING_ROW_(3), FASTDL_WAITING_ROW_(4), FASTDL_WAITING_ROW_(5),
                     FASTDL_WAITING_ROW_(6), FASTDL_WAITING_ROW_(7)};
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-            if (*rows[i].describe != NULL && *rows[i].describe != describe)
-                continue;
-            *rows[i].describe = describe;
-            *rows[i].stream = stream;
-            if (!(rules & FASTDL_LENDS))
-                rows[i].producer->api.dltensor_from_py_object_no_sync = NULL;
-            return fastdl_publish(type, rows[i].producer);
+            DLPackDLTensorFromPyObjectNoSync *lend =
+                &rows[i].producer->api.dltensor_from_py_object_no_sync;
+            if (*rows[i].describe == NULL) {
+                *rows[i].describe = describe;
+                *rows[i].stream = stream;
+                if (!(rules & FASTDL_LENDS))
+                    *lend = NULL;
+            }
+            if (*rows[i].describe == describe && *rows[i].stream == stream &&
+                (*lend != NULL) == ((rules & FASTDL_LENDS) != 0))
+                return fastdl_publish(type, rows[i].producer);
         }
         PyErr_SetString(PyExc_RuntimeError, "expected at most 8 functions that describe types of "
-                                            "one module: put further types into another module");
+                                            "one module, counted again for other rules or another "
+                                            "stream: put further types into another module");
         return -1;
     }
     """
@@ -551,8 +556,8 @@ cdef extern from *:
         PyTypeObject *type, describer describe, stream_function stream, int rules) except -1
 
 
-# The C fastdl_producer is defined here, one for each function, of which a module may have 8. Call
-# it where the module is initialised. The function is a cdef function of the module, and its first
+# The C fastdl_producer is defined here, one for each function with its rules and stream, of which a
+# module may have 8. Call it where the module is initialised. The function is a cdef function of the module, and its first
 # argument is an instance of `cls`:
 #
 #     cdef int describe(object self, fastdl.description *out) except -1:

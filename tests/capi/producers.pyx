@@ -3,7 +3,7 @@
 """
 cimport fastdl
 from cpython.object cimport PyObject
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uintptr_t
 
 
 cdef class Given:
@@ -36,7 +36,22 @@ cdef int describe(object self, fastdl.description *out) except -1:
     return 0
 
 
+cdef class OnStream(Given):
+    pass
+
+
+cdef class Alike(Given):
+    pass
+
+
+cdef int stream_7(fastdl.DLDeviceType kind, int32_t number, void **out) except -1:
+    out[0] = <void *><uintptr_t>7
+    return 0
+
+
 fastdl.publish(Given, describe, fastdl.LENDS, fastdl.default_stream)
+fastdl.publish(OnStream, describe, fastdl.LENDS, stream_7)
+fastdl.publish(Alike, describe)
 
 
 def same(x):

@@ -3,6 +3,7 @@
 Its names are used in tests/capi/names.pyx, so the C compiler holds the types against the header.
 """
 
+import ctypes
 import re
 import sys
 import sysconfig
@@ -14,7 +15,7 @@ import fastdl
 from tests.examples.building import run
 from tests.support.build import ROOT, SOURCES, folder, load_module
 from tests.support.c_producers import given
-from tests.support.ctypes_dlpack import FakeProducer
+from tests.support.ctypes_dlpack import FakeProducer, Table
 from tests.support.dlpack_h import enumerators
 from tests.support.every_producer import cythonized
 from tests.support.isolate import run_isolated
@@ -115,6 +116,17 @@ def test_a_description_that_raises():
             export(given(kind, np.ones(3), before=fails))
     with pytest.raises(TypeError):
         kind.__dlpack__(1)
+
+
+def test_types_that_one_function_describes():
+    """Their tables differ where they were published with other rules or another stream."""
+    slot = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.c_void_p)
+    found = []
+    for kind in (cythonized().Given, cythonized().OnStream, cythonized().Alike):
+        table, stream = Table.from_address(kind.__c_dlpack_exchange_api__), ctypes.c_void_p(1)
+        assert slot(table.current_work_stream)(*CUDA, ctypes.addressof(stream)) == 0
+        found.append((table.dltensor_from_py_object_no_sync is not None, stream.value))
+    assert found == [(True, None), (True, 7), (False, None)]
 
 
 def test_a_result_on_a_stream(names):
