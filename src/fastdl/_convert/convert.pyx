@@ -45,7 +45,7 @@ cdef extern from "Python.h":
     int METH_FASTCALL, METH_KEYWORDS
     object PyCFunction_NewEx(PyMethodDef *, PyObject *, object)
     object PyObject_Vectorcall(object, PyObject *const *, size_t, PyObject *)
-    PyObject *PyDict_GetItem(PyObject *, object) noexcept
+    PyObject *PyDict_GetItemWithError(PyObject *, object) except? NULL
     PyObject *PyModule_GetDict(object) noexcept
 
 cdef enum:
@@ -534,7 +534,7 @@ cdef inline Library cached_for_module(module):
     cdef Library found = cached_library(<PyObject *>module)
     cdef PyObject *importer
     if found is None:
-        importer = PyDict_GetItem(PyModule_GetDict(module), "from_dlpack")
+        importer = PyDict_GetItemWithError(PyModule_GetDict(module), "from_dlpack")
         found = None if importer is NULL else cached_library(importer)
     return found
 
