@@ -956,8 +956,7 @@ static inline void fastdl_drop(DLManagedTensorVersioned *managed);
  * memory, and for the legacy default stream. Call it after fastdl_borrow, with the device of the
  * tensor current:
  *
- *     fastdl_borrow, fastdl_expect; device guard (view.dl.device.device_id); fastdl_work_stream;
- *     launch
+ *     fastdl_borrow_as; device guard (view.dl.device.device_id); fastdl_work_stream; launch
  *
  * The tensor is ready there. A library with a table works there too, so its later work comes after
  * yours; fastdl ensures the same order for a fastdl.Tensor. Libraries without one (CuPy, JAX) may
@@ -1090,7 +1089,8 @@ typedef struct {
  *
  * FASTDL_DETACHED, FASTDL_COPY, FASTDL_CONVERT and FASTDL_ASARRAY are rules of fastdl_borrow_as and
  * fastdl_own_as; this function ignores them, since it does not have the object and cannot replace a
- * view.
+ * view. For the same reason it accepts an output that requires grad: use fastdl_borrow_as for
+ * outputs.
  *
  * A name in `shape` that has no size yet takes that of this tensor, even if the call fails. Two
  * tensors share memory if some byte is in an element of both; if the strides are too complex to

@@ -226,7 +226,8 @@ cdef extern from "<fastdl/fastdl.h>":
     void init "fastdl_init"(view *out) noexcept
     void release "fastdl_release"(view *borrowed) noexcept
 
-    # Stores sizes in the dimensions of expected.shape; needs the GIL only to raise.
+    # Stores sizes in the dimensions of expected.shape; needs the GIL only to raise. An output needs
+    # `borrow_as`: this does not check gradients.
     int expect "fastdl_expect"(
         const view *borrowed, const char *name, const spec *expected) except -1
 
@@ -338,7 +339,7 @@ cdef inline int pointer(const view *borrowed, const char *name, number **out) ex
 
     Requires host memory too, since the pointer will be dereferenced; an additional `expect` needs
     no list of types. Step by borrowed.dl.strides. Whether elements may be written is checked by
-    `expect` (WRITABLE).
+    `borrow_as` (WRITABLE).
     """
     cdef uint32_t wanted
     cdef spec expected = anything()

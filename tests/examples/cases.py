@@ -138,6 +138,19 @@ def test_y_may_be_x(axpy):
     assert y.tolist() == [3.0, 6.0, 9.0]
 
 
+def test_an_output_that_requires_grad(axpy):
+    """Its gradient would miss what is written."""
+    require("torch")
+    import torch
+
+    x, y = (torch.ones(3, requires_grad=True) for _ in "xy")
+    with pytest.raises(BufferError, match=r"^y: expected .* requires grad"):
+        axpy.axpy(1.0, x, y)
+    with torch.no_grad():
+        axpy.axpy(1.0, x, y)
+    assert y.tolist() == [2.0, 2.0, 2.0]
+
+
 def read_only(vector):
     vector.flags.writeable = False
     return vector

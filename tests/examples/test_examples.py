@@ -106,6 +106,34 @@ def test_a_tensor_that_is_kept():
     )
 
 
+def test_optional_weights_and_a_list():
+    folder = built("cython", "setup.py")
+    run_isolated(
+        f"""
+        import sys; sys.path.insert(0, {str(folder)!r})
+        import axpy, numpy as np, pytest
+        assert axpy.Total()([]) == axpy.Total(None)([]) == 0.0
+        assert axpy.Total()([np.arange(4), np.ones(4, "float32")[::-1]]) == 10.0
+        weights, x = np.array([1.0, 2.0, 3.0]), np.ones(3)
+        count = sys.getrefcount(weights), sys.getrefcount(x)
+        total = axpy.Total(weights)
+        weights[0] = 10.0  # shared
+        assert total([x, np.arange(6, dtype="int8")[::2], x]) == 15 + 16 + 15
+        for call, error, words in [
+            (lambda: axpy.Total([1.0]), TypeError, "weights: expected a tensor, got 'list'"),
+            (lambda: axpy.Total(np.ones((2, 2))), ValueError, "weights: expected 1 dimension"),
+            (lambda: total([x, 1.0]), TypeError, "vectors.1.: expected a tensor"),
+            (lambda: total([x, x, x[:2]]), ValueError, "vectors.2.: .* .n=3,., got .2,."),
+            (lambda: total(x), TypeError, "list"),
+        ]:
+            with pytest.raises(error, match=words):
+                call()
+        del total
+        assert (sys.getrefcount(weights), sys.getrefcount(x)) == count
+        """
+    )
+
+
 def test_a_key_of_kernels():
     folder = built("c", "kernel_key.c")
     run_isolated(

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""y += a * x, for vectors of any framework, and a result in the caller's framework.
+"""y += a * x, for vectors of any framework, a result in the caller's framework, and a class that
+keeps a vector.
 
 A typed memoryview (`float[:] x`) takes what has the buffer protocol: NumPy's arrays, but not
 torch's tensors. A borrowed view takes both, and those of JAX, CuPy, ..., without a copy:
@@ -54,11 +55,9 @@ def axpy(double a, x, y):
     output.like = output.no_alias = &source
     output.no_alias_count = 1
 
-    fastdl.borrow(x, &vx)
+    fastdl.borrow_as(x, b"x", &input, &vx)
     try:
-        fastdl.borrow(y, &vy)
-        fastdl.expect(&vx, b"x", &input)
-        fastdl.expect(&vy, b"y", &output)
+        fastdl.borrow_as(y, b"y", &output, &vy)
         if fastdl.dtype(vx.dl.dtype) == fastdl.FLOAT32:
             add[float](<float>a, &vx.dl, &vy.dl)
         else:
@@ -75,9 +74,8 @@ def scaled(double a, x):
     cdef fastdl.spec input = fastdl.anything()
     input.dtypes, input.dtype_count, input.ndim = REAL, 2, 1
 
-    fastdl.borrow(x, &vx)
+    fastdl.borrow_as(x, b"x", &input, &vx)
     try:
-        fastdl.expect(&vx, b"x", &input)
         result = fastdl.empty(&vx.dl, type(x))
         if fastdl.dtype(vx.dl.dtype) == fastdl.FLOAT32:
             multiply[float](<float>a, &vx.dl, &result.dl_tensor)
@@ -86,3 +84,42 @@ def scaled(double a, x):
     finally:
         fastdl.release(&vx)
     return fastdl.wrap(result, type(x))
+
+
+cdef class Total:
+    """Total(weights)([x, y, ...]): the sum of all elements, each times its weight if there are any.
+
+    Vectors of any number type: float64 without gaps is shared, anything else is copied.
+    """
+    cdef fastdl.spec vector
+    cdef fastdl.DLManagedTensorVersioned *weights  # owned: lasts as long as the object
+
+    def __cinit__(self, weights=None):
+        self.vector = fastdl.anything()
+        self.vector.dtypes, self.vector.dtype_count, self.vector.ndim = &REAL[1], 1, 1
+        self.vector.layout, self.vector.rules = fastdl.C, fastdl.CONVERT
+        if weights is not None:
+            self.weights = fastdl.own_as(weights, b"weights", &self.vector)
+
+    def __dealloc__(self):
+        fastdl.drop(self.weights)  # NULL is allowed
+
+    def __call__(self, list vectors):
+        cdef fastdl.view x
+        cdef fastdl.dim n = fastdl.DIM(b"n")  # of the weights, or else of the first vector
+        cdef fastdl.dim *shape = &n
+        cdef fastdl.spec vector = self.vector
+        cdef const double *w = NULL
+        cdef double sum = 0
+        cdef int64_t i
+        vector.shape = &shape
+        if self.weights is not NULL:
+            n.size = self.weights.dl_tensor.shape[0]
+            w = <const double *>(  # of an owned tensor, byte_offset may be other than 0
+                <const char *>self.weights.dl_tensor.data + self.weights.dl_tensor.byte_offset)
+        for number, argument in enumerate(vectors):
+            fastdl.borrow_as(argument, b"vectors[%d]" % number, &vector, &x)
+            for i in range(n.size):
+                sum += (<const double *>x.dl.data)[i] * (1.0 if w is NULL else w[i])
+            fastdl.release(&x)
+        return sum
