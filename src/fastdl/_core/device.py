@@ -1,12 +1,10 @@
 """Devices: their types, their names, and what fastdl can do with each."""
 
-from collections import namedtuple
 from enum import IntEnum
-from functools import lru_cache
 
 from fastdl import _native
 from fastdl._core import foreign
-from fastdl._core.errors import nearest, type_name
+from fastdl._core.errors import cached, nearest, type_name
 
 TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
@@ -38,7 +36,13 @@ else:
         return cls
 
 
-_Fact = namedtuple("_Fact", "number name host addresses stream")
+class _Fact:
+    __slots__ = "addresses", "host", "name", "number", "stream"
+
+    def __init__(self, *row):
+        self.number, self.name, self.host, self.addresses, self.stream = row
+
+
 _BY_NUMBER = {row[0]: _Fact(*row) for row in _native.device_facts()}
 _BY_NAME = {fact.name: fact.number for fact in _BY_NUMBER.values()}
 
@@ -186,7 +190,7 @@ def make_device(number: int, ordinal: int) -> Device:
     return first or _make(number, ordinal)
 
 
-@lru_cache(maxsize=256)
+@cached
 def _make(number: int, ordinal: int) -> Device:
     fact = _BY_NUMBER.get(number, _UNKNOWN)
     self = object.__new__(Device)
@@ -250,7 +254,7 @@ def _find(x) -> "Device | None":
     return _requested(_BY_NAME[kind] if isinstance(kind, str) else kind, ordinal)
 
 
-@lru_cache(maxsize=256)  # of numbers: which object stands for them is decided in one place
+@cached  # of numbers: which object stands for them is decided in one place
 def _parse(text: str) -> "tuple[int, int] | None":
     name, colon, ordinal = text.partition(":")
     if name not in _BY_NAME or (colon and not (ordinal.isascii() and ordinal.isdecimal())):
