@@ -558,8 +558,8 @@ cdef extern from *:
 
 
 # The C fastdl_producer is defined here, one for each function with its rules and stream, of which a
-# module may have 8. Call it where the module is initialised. The function is a cdef function of the module, and its first
-# argument is an instance of `cls`:
+# module may have 8. Call it where the module is initialised. The function is a cdef function of the
+# module, and its first argument is an instance of `cls`:
 #
 #     cdef int describe(object self, fastdl.description *out) except -1:
 #         cdef Image image = <Image>self

@@ -15,20 +15,19 @@ from cpython.pycapsule cimport (
 from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
 from fastdl._core.native cimport (
-    DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI,
-    DLPackManagedTensorFromPyObjectNoSync, DLTensor, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR,
-    fastdl_borrower, fastdl_check_memory_, fastdl_check_values_, fastdl_discover,
-    FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR, fastdl_fill_record_, fastdl_find_device,
-    fastdl_is_as_announced_, fastdl_is_tensor_type, fastdl_keyword_fact, fastdl_keywords,
-    fastdl_mro_, fastdl_of_type_, fastdl_raise_no_tensor, fastdl_record, fastdl_refused_keyword,
-    fastdl_request_capsule_, fastdl_runtime, FASTDL_RUNTIME, FASTDL_TYPE_ASK_BITS,
-    FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL,
-    FASTDL_TYPE_READ_ONLY, FASTDL_TYPE_UNORDERED, fastdl_usable_table, fdl_acquire,
-    fdl_announced_device, fdl_copy_compact, fdl_keep_memory, fdl_make_home, fdl_means_host,
-    fdl_order, fdl_refusal, fdl_refuse_object, fdl_special, FDL_TAG_OFFSET, fdl_tensor_borrow,
-    fdl_try_fast_path, FDL_TYPE_BUFFER, FDL_TYPE_EXPORT_DOES_NOT_SYNC, fdl_type_find,
-    FDL_TYPE_IMMUTABLE, FDL_TYPE_LEGACY, FDL_TYPE_REFUSES, FDL_TYPE_STREAM_NONE_SYNCS, FDL_TYPE_TRUSTED,
-    fdl_types, fdl_where,
+    DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
+    DLTensor, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
+    fastdl_check_values_, fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
+    fastdl_fill_record_, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
+    fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_raise_no_tensor,
+    fastdl_record, fastdl_refused_keyword, fastdl_request_capsule_, fastdl_runtime, FASTDL_RUNTIME,
+    FASTDL_TYPE_ASK_BITS, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_NATIVE,
+    FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_READ_ONLY, FASTDL_TYPE_UNORDERED, fastdl_usable_table,
+    fdl_acquire, fdl_announced_device, fdl_copy_compact, fdl_keep_memory, fdl_make_home,
+    fdl_means_host, fdl_order, fdl_refusal, fdl_refuse_object, fdl_special, FDL_TAG_OFFSET,
+    fdl_tensor_borrow, fdl_try_fast_path, FDL_TYPE_BUFFER, FDL_TYPE_EXPORT_DOES_NOT_SYNC,
+    fdl_type_find, FDL_TYPE_IMMUTABLE, FDL_TYPE_LEGACY, FDL_TYPE_REFUSES,
+    FDL_TYPE_STREAM_NONE_SYNCS, FDL_TYPE_TRUSTED, fdl_types, fdl_where,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object, take_capsule, tensor_table
 from fastdl._core import errors
