@@ -271,11 +271,15 @@ static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
  *     })
  *
  * A `switch` over element types: the block is compiled once for each type of the family, with `T`
- * that type in C, and `T_DTYPE` its number (FASTDL_FLOAT32, ...); `T` is a name of your choice. For
- * an element type outside the family nothing runs, so let a specification require the family first:
+ * that type in C, and `T_DTYPE` its number (FASTDL_FLOAT32, ...); `T` is a name of your choice. Let
+ * a specification require the family first:
  *
  *     static const uint32_t real[] = {FASTDL_LIST_REAL};
  *     spec.dtypes = real, spec.dtype_count = sizeof(real) / sizeof(real[0]);
+ *
+ * Otherwise follow the dispatch by `if (PyErr_Occurred())`: for an element type outside the family
+ * the block does not run, and TypeError is set. The thread need not hold the GIL, but must be one
+ * of Python's: in others, and under FASTDL_NO_PYTHON, nothing is set.
  *
  * `break` leaves the block. Dispatches over two arguments may be nested.
  *
@@ -357,20 +361,26 @@ typedef struct {
         (void)sizeof(T); /* a block need not use it */                                             \
         __VA_ARGS__                                                                                \
     } break;
-#define FASTDL_DISPATCH_(dtype, EACH, T, ...)                                                      \
-    switch (dtype) {                                                                               \
-        EACH(FASTDL_CASE_, T, __VA_ARGS__)                                                         \
-    default:                                                                                       \
-        break;                                                                                     \
+#define FASTDL_DISPATCH_(dtype, EACH, family, T, ...)                                              \
+    {                                                                                              \
+        const uint32_t T##_NUMBER_ = (dtype);                                                      \
+        switch (T##_NUMBER_) {                                                                     \
+            EACH(FASTDL_CASE_, T, __VA_ARGS__)                                                     \
+        default:                                                                                   \
+            FASTDL_UNLISTED_(T##_NUMBER_, family);                                                 \
+        }                                                                                          \
     }
 #define FASTDL_DISPATCH_INTEGER(dtype, T, ...)                                                     \
-    FASTDL_DISPATCH_(dtype, FASTDL_EACH_INTEGER, T, __VA_ARGS__)
+    FASTDL_DISPATCH_(dtype, FASTDL_EACH_INTEGER, "INTEGER", T, __VA_ARGS__)
 #define FASTDL_DISPATCH_REAL(dtype, T, ...)                                                        \
-    FASTDL_DISPATCH_(dtype, FASTDL_EACH_REAL, T, __VA_ARGS__)
+    FASTDL_DISPATCH_(dtype, FASTDL_EACH_REAL, "REAL", T, __VA_ARGS__)
 #define FASTDL_DISPATCH_NUMBER(dtype, T, ...)                                                      \
-    FASTDL_DISPATCH_(dtype, FASTDL_EACH_NUMBER, T, __VA_ARGS__)
+    FASTDL_DISPATCH_(dtype, FASTDL_EACH_NUMBER, "NUMBER", T, __VA_ARGS__)
 #define FASTDL_DISPATCH_FLOATING(dtype, T, ...)                                                    \
-    FASTDL_DISPATCH_(dtype, FASTDL_EACH_FLOATING, T, __VA_ARGS__)
+    FASTDL_DISPATCH_(dtype, FASTDL_EACH_FLOATING, "FLOATING", T, __VA_ARGS__)
+#ifdef FASTDL_NO_PYTHON
+#define FASTDL_UNLISTED_(dtype, family) (void)0
+#endif
 
 /* The value of a 16-bit float, `fraction` bits of which are its fraction, as a double. */
 FASTDL_HOT_ double fastdl_widen_(uint16_t bits, int fraction)
@@ -815,6 +825,9 @@ static inline fastdl_fault fastdl_check(const DLTensor *tensor, uint64_t flags,
 
 #if !defined(FASTDL_NO_PYTHON) && !defined(FASTDL_WITH_PYTHON_)
 #define FASTDL_WITH_PYTHON_
+
+#undef FASTDL_UNLISTED_
+#define FASTDL_UNLISTED_(dtype, family) fastdl_state_.cold->unlisted(dtype, family)
 
 /* ========================================================================
  * The interface
@@ -1558,6 +1571,7 @@ typedef struct {
                            const fastdl_spec *spec, fastdl_mismatch_ *mismatch);
     int (*raise_mismatch)(const fastdl_view *view, const char *name, const fastdl_spec *spec,
                           fastdl_mismatch_ mismatch);
+    void (*unlisted)(uint32_t dtype, const char *family);
     int (*argument_failed)(PyObject *obj, const char *name, int32_t rules, fastdl_view *view);
     /* Runs a deleter, with the pending exception set aside. */
     void (*discard)(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy);

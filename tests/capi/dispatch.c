@@ -87,13 +87,16 @@ static PyObject *total(PyObject *self, PyObject *obj)
     return PyFloat_FromDouble(sum);
 }
 
-/* sizes(a, b): the sizes of two types, one of INTEGER and one of REAL, or None. */
+/* sizes(a, b, detached): the sizes of two types, one of INTEGER and one of REAL, perhaps found
+ * without the GIL. */
 static PyObject *sizes(PyObject *self, PyObject *arguments)
 {
     unsigned int a, b;
-    int of_a = 0, of_b = 0;
-    if (!PyArg_ParseTuple(arguments, "II", &a, &b))
+    int of_a = 0, of_b = 0, detached;
+    PyThreadState *state;
+    if (!PyArg_ParseTuple(arguments, "IIp", &a, &b, &detached))
         return NULL;
+    state = detached ? PyEval_SaveThread() : NULL;
     FASTDL_DISPATCH_INTEGER(a, I, {
         FASTDL_DISPATCH_REAL(b, R, {
             if (sizeof(I) == 8)
@@ -102,7 +105,9 @@ static PyObject *sizes(PyObject *self, PyObject *arguments)
         })
         of_a = (int)sizeof(I);
     })
-    return Py_BuildValue("(ii)", of_a, of_b);
+    if (detached)
+        PyEval_RestoreThread(state);
+    return PyErr_Occurred() ? NULL : Py_BuildValue("(ii)", of_a, of_b);
 }
 
 /* load(dtype, bytes) and store(dtype, bytearray, value) */

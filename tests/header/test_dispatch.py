@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.build import CPLUSPLUS, extension
+from tests.support.build import CPLUSPLUS, extension, module_path
+from tests.support.isolate import run_isolated
 
 # The strictest that users have; -Wconversion sees int arithmetic on small types in any language.
 STRICT = ("-pedantic", "-Wshadow", "-Wconversion")
@@ -57,12 +58,36 @@ def test_number(module, dtype):
         module.total(np.ones(3, "?"))
 
 
-def test_two_arguments(module):
-    assert module.sizes(number("int16"), number("float64")) == (2, 8)
-    assert module.sizes(number("uint32"), number("float32")) == (4, 4)
-    assert module.sizes(number("int64"), number("float64")) == (8, 0)
-    assert module.sizes(number("float32"), number("float64")) == (0, 0)
+@pytest.mark.parametrize("detached", [False, True])
+def test_two_arguments(module, detached):
+    assert module.sizes(number("int16"), number("float64"), detached) == (2, 8)
+    assert module.sizes(number("uint32"), number("float32"), detached) == (4, 4)
+    assert module.sizes(number("int64"), number("float64"), detached) == (8, 0)
+    for a, b, words in [
+        ("float32", "float64", "of FASTDL_DISPATCH_INTEGER, got float32: .*FASTDL_LIST_INTEGER"),
+        ("int8", "bfloat16", "of FASTDL_DISPATCH_REAL, got bfloat16: .*FASTDL_LIST_REAL"),
+    ]:
+        with pytest.raises(TypeError, match=f"^expected an element type {words}"):
+            module.sizes(number(a), number(b), detached)
     assert module.sum() == 7.5
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_an_unlisted_type_before_any_exchange(name):
+    path = module_path("dispatch", *MODULES[name], *STRICT)
+    run_isolated(
+        f"""
+        from tests.support.build import load_module
+        module = load_module("dispatch", {str(path)!r})
+        for detached in (False, True):
+            try:
+                module.sizes({number("bool")}, 0, detached)
+            except TypeError as error:
+                assert "got bool" in str(error), error
+            else:
+                raise AssertionError
+        """
+    )
 
 
 def test_every_float16(module):

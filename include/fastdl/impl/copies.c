@@ -88,10 +88,16 @@ static DLManagedTensorVersioned *fastdl_new_copy_(const fastdl_view *plan, int32
  * kind and to higher ones. */
 static int fastdl_kind_(uint32_t dtype)
 {
-    int kind = dtype == FASTDL_BOOL;
-    FASTDL_DISPATCH_INTEGER(dtype, T, { kind = 2; });
-    FASTDL_DISPATCH_FLOATING(dtype, T, { kind = 3; });
-    return kind;
+#define FASTDL_KIND_(number, type, kind)                                                           \
+    case number:                                                                                   \
+        return kind;
+    switch (dtype) {
+        FASTDL_EACH_INTEGER(FASTDL_KIND_, 2)
+        FASTDL_EACH_FLOATING(FASTDL_KIND_, 3)
+    default:
+        return dtype == FASTDL_BOOL;
+    }
+#undef FASTDL_KIND_
 }
 
 /* Elements on their way from one type to another, a cache line or more at a time. */

@@ -276,6 +276,32 @@ static int fastdl_raise_mismatch_(const fastdl_view *view, const char *name,
     return -1;
 }
 
+/* For FASTDL_DISPATCH_*: TypeError for an element type outside its family. */
+static void fastdl_unlisted_(uint32_t dtype, const char *family)
+{
+    int is_used = fastdl_atomic_load_(&fastdl_state_.home) != NULL, entered = 1;
+    PyGILState_STATE state;
+    fastdl_text_ text;
+    /* In another thread nobody would see the exception, and waiting for the GIL might be for ever:
+     * the caller may wait for this thread. */
+    if (!Py_IsInitialized() || PyGILState_GetThisThreadState() == NULL)
+        return;
+    if (is_used)
+        entered = fastdl_enter_home_(&state);
+    else
+        state = PyGILState_Ensure();
+    if (entered < 0)
+        return;
+    text.length = 0;
+    fastdl_put_dtype_(&text, dtype);
+    PyErr_Format(PyExc_TypeError,
+                 "expected an element type of FASTDL_DISPATCH_%s, got %s: convert it first, or let "
+                 "the function require FASTDL_LIST_%s",
+                 family, text.text, family);
+    if (entered > 0)
+        PyGILState_Release(state);
+}
+
 /* ---- arguments ---- */
 
 /* Whether torch records gradients in this thread; 1 if that cannot be determined. -1 with an

@@ -69,6 +69,7 @@ static const fastdl_functions_ fastdl_cold_ = {
     fastdl_aliased_,
     fastdl_substitute_copy_,
     fastdl_raise_mismatch_,
+    fastdl_unlisted_,
     fastdl_argument_failed_,
     fastdl_discard_,
     fastdl_target_,
