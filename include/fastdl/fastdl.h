@@ -902,7 +902,7 @@ static inline int fastdl_import(void);
 static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
 
 /* Makes a view that has not been borrowed yet safe to release, for functions with one exit that
- * releases several. Costs one store; fastdl_borrow does it itself. Needs no thread state. */
+ * releases several. Costs two stores; fastdl_borrow does it itself. Needs no thread state. */
 static inline void fastdl_init(fastdl_view *view);
 
 /* Releases what a view holds. May be called again, and after a failed fastdl_borrow; a pending
@@ -1172,10 +1172,10 @@ typedef struct {
  *     ...
  *     fastdl_release_all(views, 2);
  *
- * `like` and `no_alias` of a specification may refer to views that come before its own, and a name
- * in `shape` takes the size of the first argument that uses it. On failure, reported for the first
- * argument that fails, everything borrowed has been released; calling fastdl_release_all is
- * allowed. */
+ * `like` and `no_alias` of a specification may refer to views that come before its own (ValueError
+ * for one that comes later), and a name in `shape` takes the size of the first argument that uses
+ * it. On failure, reported for the first argument that fails, everything borrowed has been
+ * released; calling fastdl_release_all is allowed. */
 static inline int fastdl_borrow_all(PyObject *const *objects, const fastdl_parameter *parameters,
                                     size_t count, fastdl_view *views);
 
@@ -1528,7 +1528,7 @@ typedef enum {
     FASTDL_MATCHES_,
     FASTDL_WRONG_DTYPE_,
     FASTDL_WRONG_NDIM_,
-    FASTDL_NO_NDIM_,
+    FASTDL_WRONG_SPEC_,
     FASTDL_WRONG_SIZE_,
     FASTDL_WRONG_LAYOUT_,
     FASTDL_READ_ONLY_,
@@ -1837,6 +1837,7 @@ FASTDL_HOT_ int fastdl_borrow(PyObject *obj, fastdl_view *view)
 static inline void fastdl_init(fastdl_view *view)
 {
     view->own_ = NULL;
+    view->dl.ndim = -1; /* no tensor: see fastdl_refers_ahead_ */
 }
 
 FASTDL_HOT_ void fastdl_release(fastdl_view *view)
@@ -1951,11 +1952,22 @@ FASTDL_HOT_ uint64_t fastdl_past_(const DLTensor *dl, const fastdl_spec *spec)
     return (fastdl_base_(dl) + dl->byte_offset) % fastdl_wanted_alignment_(dl, spec);
 }
 
+/* Whether a specification refers to an argument that has not been borrowed yet. */
+FASTDL_HOT_ int fastdl_refers_ahead_(const fastdl_spec *spec)
+{
+    int is_ahead = spec->like != NULL && spec->like->view->dl.ndim < 0;
+    for (size_t i = 0; i < spec->no_alias_count; i++)
+        is_ahead |= spec->no_alias[i].view->dl.ndim < 0;
+    return is_ahead;
+}
+
 FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char *name,
                                              const fastdl_spec *spec)
 {
     const DLTensor *dl = &view->dl;
     int32_t wanted = fastdl_wanted_ndim_(spec);
+    if (FASTDL_UNLIKELY_(fastdl_refers_ahead_(spec)))
+        return FASTDL_WRONG_SPEC_;
     if (spec->dtype_count > 0) {
         uint32_t dtype = fastdl_dtype(dl->dtype);
         size_t i = 0;
@@ -1968,7 +1980,7 @@ FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char
           (spec->max_ndim == 0 || dl->ndim <= spec->max_ndim)))
         return FASTDL_WRONG_NDIM_;
     if (spec->shape != NULL && spec->ndim == 0)
-        return FASTDL_NO_NDIM_;
+        return FASTDL_WRONG_SPEC_;
     if (spec->shape != NULL && fastdl_wrong_size_(dl, name, spec) >= 0)
         return FASTDL_WRONG_SIZE_;
     if (spec->layout != 0 && !fastdl_has_layout_(dl, spec->layout))

@@ -430,7 +430,6 @@ static int read_argument(call *c, size_t i, PyObject *argument)
     memset(wanted, 0, sizeof(*wanted));
     if (!PyArg_ParseTuple(argument, "OsO", &c->objects[i], &name, &spec))
         return -1;
-    c->known[i].view = &c->views[i];
     c->known[i].name = name;
     c->parameters[i].name = name;
     c->parameters[i].spec = wanted;
@@ -470,6 +469,10 @@ static int read_call(call *c, PyObject *list)
 {
     c->names.count = 0;
     c->count = (size_t)PyList_Size(list);
+    for (size_t i = 0; i < c->count; i++) {
+        c->known[i].view = &c->views[i];
+        c->known[i].name = "a later argument";
+    }
     for (size_t i = 0; i < c->count; i++)
         if (read_argument(c, i, PyList_GetItem(list, (Py_ssize_t)i)) < 0)
             return -1;

@@ -10,6 +10,7 @@ from tests.support.headers import INSTALLED, installed
 from tests.support.producers import CUDA, OPENCL, Given, Lending
 from tests.support.specs import (
     ANY_DEVICE,
+    CONVERT,
     FLOAT32,
     FLOAT64,
     IN_PLACE,
@@ -212,6 +213,15 @@ def test_arguments_that_depend_on_each_other(api, arguments, error, words):
         api.expect(arguments)
     else:
         refused(api, error, words, arguments=arguments)
+
+
+@installed
+@pytest.mark.parametrize("spec", [{"like": 1}, {"no_alias": [1]}, {"like": 1, "rules": CONVERT}])
+def test_a_specification_that_refers_to_a_later_argument(api, spec):
+    for borrow in (api.expect, api.borrow_all):
+        for x in (THREE, np.ones(3)):
+            with pytest.raises(ValueError, match=r"^x: expected .* earlier .* itself is at fault"):
+                borrow([(x, "x", {"dtypes": [FLOAT32], **spec}), (THREE * 2, "y", {})])
 
 
 # ---- overlap --------------------------------------------------------------------------------

@@ -525,7 +525,7 @@ static int fastdl_substitute_copy_(PyObject *obj, fastdl_view *view, const char 
     fastdl_view plan;
     if (spec->rules & FASTDL_WRITABLE || fastdl_is_packed(dtype, view->flags) ||
         !fastdl_find_device((int32_t)view->dl.device.device_type)->host ||
-        *mismatch == FASTDL_WRONG_NDIM_ || *mismatch == FASTDL_NO_NDIM_ ||
+        *mismatch == FASTDL_WRONG_NDIM_ || *mismatch == FASTDL_WRONG_SPEC_ ||
         *mismatch == FASTDL_WRONG_SIZE_) /* a copy would not fix it */
         return 1;
     if (spec->rules & FASTDL_CONVERT)

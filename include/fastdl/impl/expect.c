@@ -231,9 +231,11 @@ static PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_view *vie
 {
     size_t i;
     switch (mismatch) {
-    case FASTDL_NO_NDIM_:
-        fastdl_put_(text, "a specification with ndim as well as shape, got ndim 0: the function "
-                          "itself is at fault");
+    case FASTDL_WRONG_SPEC_:
+        fastdl_put_(text, "a specification %s: the function itself is at fault",
+                    fastdl_refers_ahead_(spec)
+                        ? "that refers to earlier arguments, got one that is not borrowed yet"
+                        : "with ndim as well as shape, got ndim 0");
         return PyExc_ValueError;
     case FASTDL_READ_ONLY_:
         fastdl_put_(text, "a writable tensor, got a read-only one: pass a copy");
