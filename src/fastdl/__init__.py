@@ -244,7 +244,9 @@ def get_include() -> str:
     >>> pathlib.Path(fastdl.get_include(), "fastdl", "fastdl.h").exists()
     True
     """
-    return _policy.build.get_include()
+    from fastdl import _build
+
+    return _build.get_include()
 
 
 def get_sources() -> list[str]:
@@ -255,7 +257,9 @@ def get_sources() -> list[str]:
     >>> fastdl.get_sources()[0].endswith("fastdl.c")
     True
     """
-    return _policy.build.get_sources()
+    from fastdl import _build
+
+    return _build.get_sources()
 
 
 def __dir__() -> list[str]:

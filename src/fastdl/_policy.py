@@ -12,25 +12,11 @@ from fastdl._convert import convert as convert
 from fastdl._core import exchange, foreign, tensor
 from fastdl._devices import driver as driver  # sets pointers of the core
 
+_CONVERT = "asarray codec complete pickling producing refusals targets token values"
 _MODULES = {
-    "asarray": "_convert.asarray",
-    "build": "_build",
-    "codec": "_convert.codec",
-    "complete": "_convert.complete",
-    "consumer": "_protocol.consumer",
-    "cuda_array": "_protocol.cuda_array",
-    "lookup": "_bridges.lookup",
-    "numpy": "_bridges.numpy",
-    "pickling": "_convert.pickling",
-    "placement": "_protocol.placement",
-    "pointer": "_protocol.pointer",
-    "producer": "_protocol.producer",
-    "producing": "_convert.producing",
-    "refusals": "_convert.refusals",
-    "streams": "_protocol.streams",
-    "targets": "_convert.targets",
-    "token": "_convert.token",
-    "values": "_convert.values",
+    **dict.fromkeys(("lookup", "numpy"), "_bridges"),
+    **dict.fromkeys(_CONVERT.split(), "_convert"),
+    **dict.fromkeys("consumer cuda_array placement pointer producer streams".split(), "_protocol"),
 }
 
 
@@ -38,7 +24,7 @@ def __getattr__(name):
     """Loads a module. Of several threads, the first does, and the others wait for it."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = globals()[name] = __import__(f"fastdl.{_MODULES[name]}", fromlist=["*"])
+    module = globals()[name] = __import__(f"fastdl.{_MODULES[name]}.{name}", fromlist=["*"])
     return module
 
 

@@ -4,12 +4,6 @@ from fastdl._convert.asarray import asarray
 from fastdl._core.errors import name_of
 from fastdl._core.exchange import MAX_VERSION, exchange_api
 
-TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    _Class = TypeVar("_Class", bound=type)
-
 _NAMES = ("__dlpack__", "__dlpack_device__", "__dlpack_info__", "__dlpack_c_exchange_api__")
 
 
@@ -35,7 +29,7 @@ def producer(attribute):
     def __dlpack_info__(self):
         return MAX_VERSION[0] * 100 + MAX_VERSION[1] * 10
 
-    def decorate(cls: "_Class") -> "_Class":
+    def decorate(cls):
         if not isinstance(cls, type):
             raise TypeError(f"expected a class to make a producer, got {cls!r}")
         for name in _NAMES:
