@@ -97,7 +97,8 @@ def borrowed(api):
 def compiled(name):
     """What the module is given and may keep, it returns. fastdl::owned<> is on the host."""
     same = COMPILERS[name]().same
-    refuses = set() if name == "Cython" else {"streams.device-is-released"}
+    specified = {"streams.device-is-released", "layout.misaligned", "ownership.misaligned"}
+    refuses = set() if name == "Cython" else specified
     return entering(lambda x: COMPILED(same(x)), refuses=refuses)()
 
 
