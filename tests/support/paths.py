@@ -107,7 +107,7 @@ def converted(x, **keywords):
 
 
 CONVERTS = dict.fromkeys(
-    ("failure.any-error-passes", "failure.device-error-passes"),
+    ("failure.any-error-passes", "failure.device-error-passes", "failure.typeerror-is-told"),
     "convert says what it could not convert, in a BufferError with the words of the other",
 )
 HEADERS = {**ALONE, **INSTALLED}
