@@ -7,6 +7,8 @@
 
 #ifndef Py_GIL_DISABLED
 #define Py_GIL_DISABLED 1
+#undef Py_BEGIN_CRITICAL_SECTION
+#undef Py_END_CRITICAL_SECTION
 #define Py_BEGIN_CRITICAL_SECTION(object) {
 #define Py_END_CRITICAL_SECTION() }
 #endif
