@@ -1330,7 +1330,7 @@ enum {
     FASTDL_TYPE_UNORDERED = 256,    /* accepts `stream` but ignores it: data may not be ready */
     FASTDL_TYPE_NO_STREAM = 512,    /* its table's NULL means no stream, not the default one */
     FASTDL_TYPE_ASK_DELETED = 1024, /* may have released its memory without an error */
-    FASTDL_TYPE_STORAGE = 2048      /* FASTDL_TYPE_KEEP: its storage, which outlives its memory */
+    FASTDL_TYPE_STORAGE = 2048      /* with FASTDL_TYPE_KEEP: not the object, but its storage */
     /* The package has more, from 1 << 16 on, for itself. */
 };
 

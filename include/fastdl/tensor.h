@@ -1392,7 +1392,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ loan<tensor<Cs...>>
         detail::keep_common_dtypes(both, rest, dtypes);
         both.layout = detail::common_layout(made.layout, rest.layout);
         if (both.alignment == 1 || (rest.alignment != 1 && both.alignment < rest.alignment))
-            both.alignment = rest.alignment; /* 1 is less than 0 */
+            both.alignment = rest.alignment; /* 1 requires less than 0 does */
         rest.rules &= ~(FASTDL_COPY | FASTDL_CONVERT);
         rest.rules |= made.rules & FASTDL_DETACHED;
         lent_.type = Py_TYPE(obj);

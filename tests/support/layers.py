@@ -56,7 +56,7 @@ WAYS_UP = (
     (
         "_convert/convert.pyx",
         "_convert/refusals.py",
-        "explain forbid gradient no_memory refuse unfit",
+        "explain forbid no_memory refuse unfit",
         "messages read the list of libraries",
     ),
 )

@@ -227,7 +227,8 @@ static int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
 
 failed:
     free(wrapper);
-    Py_XDECREF(keeper);
+    if (keeper != NULL)
+        fastdl_release_object_(keeper);
     if (versioned != NULL ? !fastdl_is_really_legacy(versioned)
                           : !fastdl_is_really_versioned(legacy))
         fastdl_discard_(versioned, legacy);

@@ -93,11 +93,10 @@ static int fastdl_check_width_(PyObject *obj, const DLTensor *tensor)
  * what was raised, if that is no Exception. */
 FASTDL_SHARED_ PyObject *fastdl_keeper_(PyObject *obj, uint32_t facts)
 {
-    const fastdl_names_ *names;
-    fastdl_method_ method;
     if (facts & FASTDL_TYPE_STORAGE) {
+        const fastdl_names_ *names = fastdl_get_names_();
         PyObject *storage = NULL;
-        names = fastdl_get_names_();
+        fastdl_method_ method;
         if (names != NULL && fastdl_find_method_(obj, names->storage, &method) > 0) {
             storage = fastdl_call_(&method, NULL, NULL, 0);
             Py_DECREF(method.callable);

@@ -560,7 +560,7 @@ cdef object converted(x, like, device):
     if own is library:
         return x
     if own.gradient is not None and PyObject_GetAttr(x, own.gradient):
-        raise policy.refusals.gradient(x, library.bridge)
+        return policy.complete.complete(x, example, device, None, None)  # refuses it
     record = fdl_type_find((<PyObject *>x).ob_type)
     if record is NULL:
         record = record_of(type(x))

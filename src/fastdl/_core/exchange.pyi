@@ -29,7 +29,6 @@ def register_exchange_api(cls: type, table: CapsuleType | int, /) -> None: ...
 MAX_VERSION: tuple[int, int]
 TYPE_NATIVE: int
 TYPE_PROTOCOL: int
-TYPE_ASK_BITS: int
 TYPE_UNORDERED: int
 TYPE_READ_ONLY: int
 TYPE_TRUSTED: int

@@ -21,7 +21,7 @@ from fastdl._core.native cimport (
     fastdl_fill_record_, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
     fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_raise_no_tensor,
     fastdl_record, fastdl_refused_keyword, fastdl_request_capsule_, fastdl_runtime, FASTDL_RUNTIME,
-    FASTDL_TYPE_ASK_BITS, FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_NATIVE,
+    FASTDL_TYPE_CHECKED, FASTDL_TYPE_HAS_DLPACK, FASTDL_TYPE_NATIVE,
     FASTDL_TYPE_PROTOCOL, FASTDL_TYPE_READ_ONLY, FASTDL_TYPE_UNORDERED, fastdl_usable_table,
     fdl_acquire, fdl_announced_device, fdl_copy_compact, fdl_keep_memory, fdl_make_home,
     fdl_means_host, fdl_order, fdl_refusal, fdl_refuse_object, fdl_special, FDL_TAG_OFFSET,
@@ -197,7 +197,6 @@ def producer(x):
 MAX_VERSION = (FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR)
 TYPE_NATIVE = FASTDL_TYPE_NATIVE
 TYPE_PROTOCOL = FASTDL_TYPE_PROTOCOL
-TYPE_ASK_BITS = FASTDL_TYPE_ASK_BITS
 TYPE_UNORDERED = FASTDL_TYPE_UNORDERED
 
 # What a file on a library states of a type: see interface.h.

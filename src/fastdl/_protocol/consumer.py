@@ -241,8 +241,7 @@ def acquire_from_producer(x, plan):
             driver.ready_on_other_device(tensor, where.id, ready_on)
     if not (where.is_host or tensor.is_copied) and (plan.copy or where != plan.source):
         confirm_copy(x, plan, tensor, passed)
-    if facts & exchange.TYPE_ASK_BITS:
-        core.check_values(x, tensor, facts)
+    core.check_values(x, tensor, facts)
     if may_share(plan.source, where) and not passed.get("copy"):
         core.keep_memory(x, tensor, facts)
     if plan.copy is False and "copy" not in passed:  # it was dropped
