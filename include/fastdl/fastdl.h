@@ -888,7 +888,8 @@ static inline int fastdl_import(void);
  * On success call fastdl_release when you are done. On failure the view holds nothing, and calling
  * fastdl_release is allowed.
  * TypeError: `obj` is not a tensor. BufferError: it cannot be described (a sparse or lazy tensor, a
- * fault in its descriptor). Other exceptions are the producer's.
+ * fault in its descriptor), or its elements are more than numbers (a mask, a unit). Other
+ * exceptions are the producer's.
  *
  * Read-only data is reported in `flags` if the source can express it. A table's borrowing slot
  * cannot, so a correct one refuses such data; fastdl then calls `__dlpack__`. Legacy capsules
@@ -1330,7 +1331,9 @@ enum {
     FASTDL_TYPE_UNORDERED = 256,    /* accepts `stream` but ignores it: data may not be ready */
     FASTDL_TYPE_NO_STREAM = 512,    /* its table's NULL means no stream, not the default one */
     FASTDL_TYPE_ASK_DELETED = 1024, /* may have released its memory without an error */
-    FASTDL_TYPE_STORAGE = 2048      /* with FASTDL_TYPE_KEEP: not the object, but its storage */
+    FASTDL_TYPE_STORAGE = 2048,     /* with FASTDL_TYPE_KEEP: not the object, but its storage */
+    FASTDL_TYPE_ASK_MEANING = 4096, /* may have a mask or a unit, which its `__dlpack__` drops */
+    FASTDL_TYPE_ARITHMETIC = 8192   /* has an arithmetic of its own, and neither of these */
     /* The package has more, from 1 << 16 on, for itself. */
 };
 

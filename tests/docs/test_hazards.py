@@ -41,6 +41,17 @@ def test_others_drop_the_mask_of_a_masked_array():
     assert fastdl.from_dlpack(np.ma.getmaskarray(masked)).tolist() == [False, True, False]
 
 
+def test_others_drop_what_elements_mean():
+    class Quantity(np.ndarray):
+        unit = "m"
+
+    quantity = np.arange(3.0).view(Quantity)
+    assert np.from_dlpack(quantity).tolist() == [0, 1, 2]
+    with pytest.raises(BufferError, match=r"unit \(m\).*x\.view\(numpy\.ndarray\)"):
+        fastdl.from_dlpack(quantity)
+    assert fastdl.from_dlpack(quantity.view(np.ndarray)).tolist() == [0, 1, 2]
+
+
 def test_a_producer_may_copy_in_spite_of_copy_false():
     values = np.arange(3.0)
     copies, silent = (

@@ -186,11 +186,15 @@ static PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *method,
 }
 
 /* 0 if `__dlpack_device__` and `__dlpack__` of an object may be called; -1 with an exception, if
- * its memory was released. Precedes each such call. */
-FASTDL_SHARED_ int fastdl_check_memory_(PyObject *obj, uint32_t facts)
+ * its memory was released or does not say what its elements are. `facts`: of its type, which need
+ * not have `__dlpack__` (a proxy). Precedes each such call. */
+FASTDL_SHARED_ int fastdl_check_exporter_(PyObject *obj, uint32_t facts)
 {
     PyObject *deleted;
     int found;
+    if ((facts & FASTDL_TYPE_ASK_MEANING || !(facts & FASTDL_TYPE_HAS_DLPACK)) &&
+        fastdl_check_meaning_(obj, facts) < 0)
+        return -1;
     if (!(facts & FASTDL_TYPE_ASK_DELETED))
         return 0;
     deleted = PyObject_CallMethod(obj, "is_deleted", NULL);
@@ -218,7 +222,7 @@ FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *r
     *capsule = NULL;
     device[0] = device[1] = 0;
     if (FASTDL_LIKELY_(result > 0)) {
-        if (FASTDL_UNLIKELY_(fastdl_check_memory_(obj, record->facts) < 0 ||
+        if (FASTDL_UNLIKELY_(fastdl_check_exporter_(obj, record->facts) < 0 ||
                              fastdl_request_device_(obj, names, device) < 0)) {
             result = -1;
         } else if (host_only && !fastdl_find_device(device[0])->host) {

@@ -133,7 +133,7 @@ FASTDL_SHARED_ int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record
         }
     }
     Py_XDECREF(method);
-    return PyErr_Occurred() ? -1 : 0;
+    return PyErr_Occurred() ? -1 : fastdl_add_meaning_(type, &record->facts);
 }
 
 /* The same without the package: the header's own table is for types without one. */

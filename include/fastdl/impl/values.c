@@ -115,3 +115,117 @@ FASTDL_SHARED_ int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, u
         return 0;
     return fastdl_check_bits(obj, tensor) < 0 ? -1 : fastdl_check_width_(obj, tensor);
 }
+
+/* ---- elements that are more than numbers ---- */
+
+static const char *const fastdl_meanings_[] = {"mask", "unit", "units", "__array_ufunc__"};
+
+/* Adds FASTDL_TYPE_ASK_MEANING and FASTDL_TYPE_ARITHMETIC to the facts of a type if a class in its
+ * MRO has an attribute that gives elements a meaning, and inherits a `__dlpack__` that does not
+ * know of it. A class that defines both knows what it exports. 0, or -1 with an exception. */
+static int fastdl_add_meaning_(PyTypeObject *type, uint32_t *facts)
+{
+    PyObject *mro = fastdl_mro_(type);
+    Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
+    int found[4] = {0, 0, 0, 0}, exports = 0;
+    for (Py_ssize_t i = 0; i < count && !exports && !PyErr_Occurred(); i++) {
+        PyObject *attributes = fastdl_of_type_((PyTypeObject *)PyTuple_GetItem(mro, i), "__dict__");
+        PyObject *value = attributes == NULL ? NULL : fastdl_class_item_(attributes, "__dlpack__");
+        exports = value != NULL;
+        Py_XDECREF(value);
+        for (int k = 0; k < 4 && !exports && attributes != NULL && !PyErr_Occurred(); k++) {
+            value = fastdl_class_item_(attributes, fastdl_meanings_[k]);
+            found[k] |=
+                value != NULL &&
+                (k == 3 || !PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_METHOD_DESCRIPTOR));
+            Py_XDECREF(value);
+        }
+        Py_XDECREF(attributes);
+    }
+    Py_XDECREF(mro);
+    if (found[0] || found[1] || found[2])
+        *facts |= FASTDL_TYPE_ASK_MEANING;
+    else if (found[3])
+        *facts |= FASTDL_TYPE_ASK_MEANING | FASTDL_TYPE_ARITHMETIC;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Raises BufferError for an object with what is described, a reference that is stolen and may be
+ * NULL after a failure. `kind` is that of fastdl_meanings_. Returns -1. */
+static int fastdl_raise_meaning_(PyObject *obj, PyObject *described, int kind)
+{
+    static const struct {
+        int kind; /* the last for which it is a remedy */
+        const char *attribute, *remedy;
+    } ways[] = {{0, "filled", "x.filled(...)"},
+                {0, "unmasked", "x.unmasked"},
+                {2, "magnitude", "x.magnitude"},
+                {2, "value", "x.value"},
+                {3, "__array_finalize__", "x.view(numpy.ndarray)"}};
+    const char *remedy = "its plain numbers";
+    PyObject *value = NULL;
+    for (int i = 0; i < 5 && value == NULL && described != NULL; i++) {
+        if (ways[i].kind < kind)
+            continue;
+        value = fastdl_attribute_(obj, ways[i].attribute);
+        if (value != NULL)
+            remedy = ways[i].remedy;
+        else if (!fastdl_clear_if_(PyExc_Exception))
+            Py_CLEAR(described);
+    }
+    Py_XDECREF(value);
+    if (described != NULL)
+        fastdl_raise_(PyExc_BufferError, "the array has %U, which a tensor cannot express: pass %s",
+                      described, remedy);
+    Py_XDECREF(described);
+    return -1;
+}
+
+/* Whether an attribute is a method, which has nothing to do with the elements. */
+static int fastdl_is_method_(PyObject *value)
+{
+    PyObject *self = fastdl_optional_attribute_(value, "__self__");
+    Py_XDECREF(self);
+    return self != NULL || PyErr_Occurred() ||
+           PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_METHOD_DESCRIPTOR);
+}
+
+/* What a mask hides, a new reference: NULL without an exception if no element. */
+static PyObject *fastdl_describe_mask_(PyObject *obj, PyObject *mask)
+{
+    PyObject *size, *count = PyObject_CallMethod(mask, "sum", NULL);
+    PyObject *described = NULL;
+    int any = count == NULL ? -1 : PyObject_IsTrue(count);
+    if (any < 0 && fastdl_clear_if_(PyExc_Exception)) {
+        described = PyUnicode_FromString("a mask");
+    } else if (any > 0) {
+        size = fastdl_attribute_(obj, "size");
+        if (size != NULL)
+            described = PyUnicode_FromFormat("masked elements (%S of %S)", count, size);
+        Py_XDECREF(size);
+    }
+    Py_XDECREF(count);
+    return described;
+}
+
+/* 0 if the elements of an object are the numbers in its memory; -1 with BufferError, or with what
+ * its attributes raised, if they have a mask, a unit or an arithmetic. */
+static int fastdl_check_meaning_(PyObject *obj, uint32_t facts)
+{
+    for (int kind = 0; kind < 3; kind++) {
+        PyObject *described = NULL;
+        PyObject *value = fastdl_optional_attribute_(obj, fastdl_meanings_[kind]);
+        if (value != NULL && value != Py_None && !fastdl_is_method_(value))
+            described = kind == 0 ? fastdl_describe_mask_(obj, value)
+                                  : PyUnicode_FromFormat("a unit (%S)", value);
+        Py_XDECREF(value);
+        if (described != NULL)
+            return fastdl_raise_meaning_(obj, described, kind);
+        if (PyErr_Occurred())
+            return -1;
+    }
+    if (!(facts & FASTDL_TYPE_ARITHMETIC))
+        return 0;
+    return fastdl_raise_meaning_(
+        obj, PyUnicode_FromString("an arithmetic of its own (__array_ufunc__)"), 3);
+}

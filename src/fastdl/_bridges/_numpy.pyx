@@ -5,8 +5,6 @@ Loaded when the first NumPy array is seen. NumPy's strides are in bytes and DLPa
 an array does not store strides that a borrowed DLTensor could point to: the borrowing entry of the
 table is NULL.
 """
-import sys
-
 import numpy as np
 
 from cpython.object cimport PyObject, PyTypeObject
@@ -18,10 +16,11 @@ from libc.string cimport memcpy
 from fastdl._core.native cimport (
     DLDataType, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
-    DLPackManagedTensorToPyObjectNoSync, DLTensor, FASTDL_MAX_NDIM, fastdl_view, fdl_await_for_host,
-    fdl_description, fdl_make_tensor, fdl_never_changes, fdl_unmake_tensor, kDLBool, kDLComplex,
-    kDLCPU, kDLFloat, kDLInt, kDLUInt,
+    DLPackManagedTensorToPyObjectNoSync, DLTensor, FASTDL_MAX_NDIM, fastdl_check_exporter_,
+    fastdl_view, fdl_await_for_host, fdl_description, fdl_make_tensor, fdl_never_changes,
+    fdl_unmake_tensor, kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLInt, kDLUInt,
 )
+from fastdl._core.exchange cimport record_of
 from fastdl._core.tensor cimport (
     Tensor, array_maker, describe_object, first_byte, install_array_maker, tensor_table,
 )
@@ -45,7 +44,7 @@ cdef extern from "numpy/arrayobject.h":
     enum:
         NPY_BOOL, NPY_BYTE, NPY_UBYTE, NPY_SHORT, NPY_USHORT, NPY_INT, NPY_UINT, NPY_LONG
         NPY_ULONG, NPY_LONGLONG, NPY_ULONGLONG, NPY_HALF, NPY_FLOAT, NPY_DOUBLE, NPY_CFLOAT
-        NPY_CDOUBLE
+        NPY_CDOUBLE, NPY_VOID
     int NPY_ARRAY_WRITEABLE
     int _import_array() except -1
     bint PyArray_Check(object) noexcept
@@ -148,8 +147,9 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
     cdef int32_t i, ndim, shift, number
     cdef npy_intp *strides
     cdef npy_intp mask
-    if candidate.ob_type is not &PyArray_Type:
-        check_mask(<object>candidate)
+    if candidate.ob_type is not &PyArray_Type and PyArray_TYPE(array) != NPY_VOID:
+        # Structured types are refused below.
+        fastdl_check_exporter_(candidate, record_of(<object>candidate.ob_type).facts)
     number = PyArray_TYPE(array)
     if 0 <= number < 64 and types[number].dtype.bits != 0 and PyArray_ISNOTSWAPPED(array):
         # In one store: a wider load, as in fastdl_expect, would stall on two halves.
@@ -179,19 +179,6 @@ cdef int borrow(PyObject *candidate, fastdl_view *view) except -1:
         view.room_[i] = strides[i] >> shift
         if strides[i] & mask and view.dl.shape[i] > 1:
             check_stride(array, i)
-    return 0
-
-
-cdef int check_mask(x) except -1:
-    """BufferError for an array of numpy.ma with masked elements: a tensor would show them."""
-    ma = sys.modules.get("numpy.ma")
-    if (ma is not None and isinstance(x, ma.MaskedArray)
-            and x.dtype.names is None  # structured types are refused elsewhere
-            and ma.is_masked(x)):
-        raise refusal(
-            BufferError,
-            f"the array has masked elements ({ma.count_masked(x)} of {x.size}), which a tensor "
-            f"cannot express: pass x.filled(...) or x.compressed()")
     return 0
 
 

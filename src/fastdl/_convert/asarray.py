@@ -76,9 +76,10 @@ def asarray(
 
     The memory is shared if x shares it and `device` allows it. Pillow, scalars, NumPy arrays in
     another byte order, and Series of some types return a copy, and `is_copied` is True. Missing
-    values are never shown as numbers: masked elements of numpy.ma, nulls of Arrow and polars, also
-    in lists, structs and dictionaries, and NA of pandas raise a BufferError with their number; also
-    in the data that dask, xarray and narwhals hold. (NaN is a number.)
+    values are never shown as numbers: masked elements, nulls of Arrow and polars, also in lists,
+    structs and dictionaries, and NA of pandas raise a BufferError with their number; also in the
+    data that dask, xarray and narwhals hold. (NaN is a number.) So do arrays with a unit (astropy,
+    pint): see docs/hazards.md.
 
     TypeError if x has none of these. BufferError if DLPack cannot describe the data (text, dates,
     Python objects), or `device` cannot be reached.
@@ -90,7 +91,7 @@ def asarray(
     >>> fastdl.asarray(np.ma.array([1, 2, 3], mask=[0, 1, 0]))
     Traceback (most recent call last):
     BufferError: the array has masked elements (1 of 3), which a tensor cannot express: pass \
-x.filled(...) or x.compressed()
+x.filled(...)
     """
     if device is not None or copy is not None:
         return acquire(x, None if device is None else Device(device), copy)

@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
 from fastdl._core.native cimport (
     DLDevice, DLManagedTensorVersioned, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
-    DLTensor, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_memory_,
+    DLTensor, FASTDL_ABI_MAJOR, FASTDL_ABI_MINOR, fastdl_borrower, fastdl_check_exporter_,
     fastdl_check_values_, fastdl_discover, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR,
     fastdl_fill_record_, fastdl_find_device, fastdl_is_as_announced_, fastdl_is_tensor_type,
     fastdl_keyword_fact, fastdl_keywords, fastdl_mro_, fastdl_of_type_, fastdl_raise_no_tensor,
@@ -186,7 +186,7 @@ def producer(x):
     if method is not None:
         facts = record_of(type(x)).facts
         fdl_refuse_object(<PyObject *>x, facts)
-        fastdl_check_memory_(<PyObject *>x, facts)
+        fastdl_check_exporter_(<PyObject *>x, facts)
     return method
 
 

@@ -369,7 +369,8 @@ PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts)
         /* Integers may stand for something else. */
         if (tensor != NULL && is_of_integers(tensor) && fdl_refuse_object(object, facts) < 0)
             Py_CLEAR(tensor);
-    } else if (facts & FDL_TYPE_EXPORT_DOES_NOT_SYNC && fdl_refuse_object(object, facts) == 0) {
+    } else if (facts & FDL_TYPE_EXPORT_DOES_NOT_SYNC && fdl_refuse_object(object, facts) == 0 &&
+               fastdl_check_exporter_(object, facts) == 0) {
         tensor = try_without_device(object, facts);
     }
     if (tensor != NULL)

@@ -74,7 +74,7 @@ void fastdl_open_capsule_(PyObject *capsule, int host_only, DLManagedTensorVersi
                           DLManagedTensor **legacy);
 void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy);
 void fastdl_release_object_(PyObject *object);
-int fastdl_check_memory_(PyObject *obj, uint32_t facts);
+int fastdl_check_exporter_(PyObject *obj, uint32_t facts);
 int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record, int host_only,
                             int32_t *device, PyObject **capsule);
 int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts);

@@ -146,7 +146,7 @@ cdef extern from "_core/interface.h":
     int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record) except -1
     int fdl_make_home() except -1
     PyObject *fdl_special(PyObject *obj, object name) except? NULL
-    int fastdl_check_memory_(PyObject *obj, uint32_t facts) except -1
+    int fastdl_check_exporter_(PyObject *obj, uint32_t facts) except -1
     int fastdl_request_capsule_(
         PyObject *obj, const fastdl_record *record, int host_only, int32_t *device,
         PyObject **capsule) except -1
