@@ -1,10 +1,14 @@
 """Objects whose elements are more than numbers: masks, units, an arithmetic of their own."""
 
+import weakref
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
 import fastdl
 from tests.support.headers import every_entry
+from tests.support.producers import Given, Producer
 
 
 class Masked(np.ndarray):
@@ -152,3 +156,42 @@ def test_a_property_that_fails():
 
     with pytest.raises(OSError, match="the file is closed"):
         fastdl.from_dlpack(made(Failing))
+
+
+# ---- proxies are not what they stand for ----------------------------------------------------
+
+
+@pytest.mark.parametrize("proxy", [Proxy, weakref.proxy])
+def test_convert_sees_through_a_proxy(proxy):
+    x = np.arange(3.0)
+    result = fastdl.convert(proxy(x), np.ndarray)
+    assert type(result) is np.ndarray and np.shares_memory(result, x)
+
+
+def test_a_mock_is_no_array():
+    with pytest.raises(TypeError, match="'unittest.mock.Mock'"):
+        fastdl.convert(Mock(spec=np.ndarray), np.ndarray)
+
+
+def test_a_proxy_of_an_unknown_type_is_read():
+    class Other(Producer):
+        from_dlpack = staticmethod(fastdl.from_dlpack)
+
+    assert type(fastdl.convert(Proxy(Other(Given())), Other)) is fastdl.Tensor
+
+
+def test_a_proxy_of_a_class_is_no_target():
+    with pytest.raises(TypeError, match="an object of type .*Proxy"):
+        fastdl.convert(np.arange(3.0), Proxy(int))
+
+
+@pytest.mark.parametrize("keywords", [{}, {"copy": True}, {"device": "cpu"}, {"stream": -1}])
+def test_a_proxy_of_a_tensor_is_read(keywords):
+    tensor = fastdl.asarray(bytes(3))
+    assert fastdl.from_dlpack(Proxy(tensor), **keywords).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("x", [fastdl.Device("cpu"), fastdl.DType("int8")], ids=type)
+def test_a_proxy_of_a_device_or_dtype_is_none(x):
+    with pytest.raises(TypeError, match="expected a d.*Proxy"):
+        type(x)(Proxy(x))

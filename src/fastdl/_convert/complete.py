@@ -23,7 +23,9 @@ def complete(x, like, device, copy, stream):
     if isinstance(like, str):
         bridge, target = named_library(like)
     else:
-        target = like if isinstance(like, type | ModuleType) else type(like)
+        # A proxy is a class or an array in name only: its own type tells. Modules are not read.
+        is_target = issubclass(type(like), type) or isinstance(like, ModuleType)
+        target = like if is_target else type(like)
         bridge = target_bridge(target, like)
     if where is not None:
         check_device(where, bridge)
@@ -32,7 +34,7 @@ def complete(x, like, device, copy, stream):
     own = bridge_for(type(x))
     is_one = own is bridge
     if own is None:  # the library is unknown to fastdl
-        is_one = isinstance(target, type) and isinstance(x, target)
+        is_one = not isinstance(target, ModuleType) and issubclass(type(x), target)
     elif (
         own.gradient
         and getattr(x, own.gradient)

@@ -147,6 +147,6 @@ def known_names() -> list[str]:
 def describe_like(like) -> str:
     if isinstance(like, ModuleType):
         return f"the module {like.__name__!r}"
-    if isinstance(like, type):
+    if issubclass(type(like), type):
         return f"the type {like.__qualname__!r}"
     return f"an object of type {type_name(like)!r}"

@@ -231,7 +231,7 @@ def _whole(value, field: str) -> int:
 
 def _find(x) -> "Device | None":
     """The Device that x stands for, or None; ValueError or TypeError for numbers that are wrong."""
-    if isinstance(x, Device):
+    if type(x) is Device:  # not a proxy
         return x
     if isinstance(x, DeviceType):
         return make_device(int(x), 0)

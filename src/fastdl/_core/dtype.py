@@ -302,7 +302,7 @@ _HINTS = {
 
 def _find(x) -> "DType | None":
     """The DType that x stands for, or None; ValueError or TypeError for numbers that are wrong."""
-    if isinstance(x, DType):
+    if type(x) is DType:  # not a proxy
         return x
     if isinstance(x, str):
         return _parse(x)

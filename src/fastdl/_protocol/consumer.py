@@ -74,7 +74,7 @@ def plan(x, target, copy, stream):
                 "made it"
             )
         return Plan(CAPSULE, target, copy)
-    ours = isinstance(x, core.Tensor)
+    ours = type(x) is core.Tensor  # isinstance is true for a proxy
     if ours and (copy or not satisfies(x.device, target)):
         consumer_stream(stream, x.device if target is None else target)  # ValueError: not its own
         return Plan(COPY, target, copy)
@@ -156,7 +156,7 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
     waits = ready_on == -1 and facts & exchange.TYPE_STREAM_NONE_SYNCS
     if ready_on is not None and not waits and not (stream is None and source.is_host):
         keywords["stream"] = ready_on  # host data to a device: a missing stream means None there
-    if isinstance(x, core.Tensor):
+    if type(x) is core.Tensor:
         ready_on = None  # it synchronises itself
     return Plan(
         *(PROTOCOL, target, copy, None, None, producer, keywords, otherwise),
