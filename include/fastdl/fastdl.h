@@ -1794,6 +1794,15 @@ static inline void fastdl_normalise_(DLTensor *dl)
         dl->device.device_id = 0;
 }
 
+/* Whether a torch tensor may have no memory: its data is then NULL, or the offset of a view from
+ * NULL, far below the shape, which comes from the heap like memory of the host. Memory elsewhere is
+ * above 4 GiB. fastdl_check_values_ decides. */
+FASTDL_HOT_ int fastdl_may_lack_memory_(const DLTensor *dl)
+{
+    uintptr_t data = (uintptr_t)dl->data;
+    return data >> 16 >> 16 == 0 && data <= (uintptr_t)dl->shape >> 1;
+}
+
 /* Completes a view that the borrowing slot of a table filled in. Sizes that are right are not
  * checked again, which would take a third of the time of its call. */
 FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts)
@@ -1801,7 +1810,8 @@ FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t
     const DLTensor *dl = &view->dl;
     uint32_t last = (uint32_t)dl->ndim - 1; /* wraps for no dimensions: the slow path */
     if (FASTDL_LIKELY_(facts & FASTDL_TYPE_CHECKED && last < FASTDL_MAX_NDIM &&
-                       dl->strides != NULL && dl->data != NULL && dl->byte_offset == 0) &&
+                       dl->strides != NULL && !fastdl_may_lack_memory_(dl) &&
+                       dl->byte_offset == 0) &&
         /* The quick part of fastdl_check_bits */
         FASTDL_LIKELY_(FASTDL_LIKELY_(dl->dtype.code == kDLFloat)
                            ? dl->strides[last] & 1 && dl->shape[last] > 1

@@ -54,6 +54,28 @@ def test_a_library_that_is_not_known_is_not_kept():
     """)
 
 
+def test_an_object_that_convert_refused_is_not_kept():
+    """Nor does the collector have to find it."""
+    run_isolated("""
+        import gc, types, weakref
+        import fastdl
+        import numpy as np
+        gc.disable()
+        class Texts(np.ndarray):
+            pass
+        module = types.ModuleType("unknown")
+        module.from_dlpack = lambda tensor: tensor
+        array = np.array(["a"]).view(Texts)
+        alive = weakref.ref(array)
+        try:
+            fastdl.convert(array, module)
+        except BufferError:
+            pass
+        del array
+        assert alive() is None
+    """)
+
+
 @pytest.mark.skipif("FASTDL_SANITIZE" in os.environ, reason="what is freed is kept for a while")
 def test_a_producer_that_must_be_kept_and_hands_out_our_memory():
     """The second owner of a block does not make it forget the memory that it allocated itself."""

@@ -16,6 +16,14 @@ FASTDL_SHARED_ int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts)
     return 0;
 }
 
+/* Whether a torch tensor may lack memory, and the package can name what has it: its table counts as
+ * having refused then. */
+static int fastdl_may_explain_(const DLTensor *tensor, uint32_t facts)
+{
+    return facts & FASTDL_TYPE_ASK_BITS && fastdl_may_lack_memory_(tensor) &&
+           fastdl_package_() != NULL;
+}
+
 /* As fastdl_own; `record` is of the type of `obj`. *api is the table that made the tensor, and
  * names the stream on which it is ready. */
 static int fastdl_own_(PyObject *obj, const fastdl_record *record, DLManagedTensorVersioned **out,
@@ -24,16 +32,21 @@ static int fastdl_own_(PyObject *obj, const fastdl_record *record, DLManagedTens
     DLManagedTensorVersioned *managed = NULL;
     int failed = record->api->managed_tensor_from_py_object_no_sync(obj, &managed);
     *api = record->api;
-    if (FASTDL_UNLIKELY_(failed || managed == NULL)) {
-        if (!fastdl_should_try_protocol_(obj, record->facts))
-            return -1;
-        *api = fastdl_protocol_();
-        return (*api)->managed_tensor_from_py_object_no_sync(obj, out);
+    if (FASTDL_LIKELY_(!failed && managed != NULL)) {
+        int may_explain;
+        if (!(record->facts & FASTDL_TYPE_NATIVE)) {
+            *out = managed; /* from a table of fastdl's, which has checked it */
+            return 0;
+        }
+        may_explain = fastdl_may_explain_(&managed->dl_tensor, record->facts);
+        failed = fastdl_adopt_(obj, managed, NULL, record->facts, out);
+        if (!failed || !may_explain)
+            return failed;
     }
-    if (record->facts & FASTDL_TYPE_NATIVE)
-        return fastdl_adopt_(obj, managed, NULL, record->facts, out);
-    *out = managed; /* from a table of fastdl's, which has checked it */
-    return 0;
+    if (!fastdl_should_try_protocol_(obj, record->facts))
+        return -1;
+    *api = fastdl_protocol_();
+    return (*api)->managed_tensor_from_py_object_no_sync(obj, out);
 }
 
 static int fastdl_own_any_(PyObject *obj, DLManagedTensorVersioned **out)
@@ -69,20 +82,6 @@ static int fastdl_check_view_(fastdl_view *view)
     return 0;
 }
 
-/* Slow path of fastdl_complete_view_. */
-static int fastdl_complete_slow_path_(PyObject *obj, fastdl_view *view, uint32_t facts)
-{
-    const DLTensor *dl = &view->dl;
-    if ((!(facts & FASTDL_TYPE_CHECKED) || (uint32_t)dl->ndim > FASTDL_MAX_NDIM ||
-         dl->strides == NULL || dl->data == NULL || dl->byte_offset != 0) &&
-        fastdl_check_view_(view) < 0)
-        return -1;
-    if (facts & FASTDL_TYPE_NO_STREAM &&
-        fastdl_refuse_unordered_(obj, (int32_t)dl->device.device_type) < 0)
-        return -1;
-    return facts & FASTDL_TYPE_ASK_BITS ? fastdl_check_bits(obj, dl) : 0;
-}
-
 /* Fills a view with an owned tensor from a table that cannot lend. */
 static int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fastdl_record *record)
 {
@@ -107,4 +106,19 @@ static int fastdl_borrow_refused_(PyObject *obj, fastdl_view *view, uint32_t fac
     memset(&protocol, 0, sizeof(protocol));
     protocol.api = fastdl_protocol_();
     return fastdl_borrow_owned_(obj, view, &protocol);
+}
+
+/* Slow path of fastdl_complete_view_. */
+static int fastdl_complete_slow_path_(PyObject *obj, fastdl_view *view, uint32_t facts)
+{
+    const DLTensor *dl = &view->dl;
+    if (((!(facts & FASTDL_TYPE_CHECKED) || (uint32_t)dl->ndim > FASTDL_MAX_NDIM ||
+          dl->strides == NULL || dl->data == NULL || dl->byte_offset != 0) &&
+         fastdl_check_view_(view) < 0) ||
+        (facts & FASTDL_TYPE_ASK_BITS && fastdl_check_offset_(obj, dl) < 0))
+        return fastdl_may_explain_(dl, facts) ? fastdl_borrow_refused_(obj, view, facts) : -1;
+    if (facts & FASTDL_TYPE_NO_STREAM &&
+        fastdl_refuse_unordered_(obj, (int32_t)dl->device.device_type) < 0)
+        return -1;
+    return facts & FASTDL_TYPE_ASK_BITS ? fastdl_check_bits(obj, dl) : 0;
 }

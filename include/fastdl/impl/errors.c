@@ -119,11 +119,13 @@ FASTDL_SHARED_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tenso
     fastdl_raise_(
         PyExc_BufferError,
         "the tensor has %s: got shape %s, strides %s, byte_offset %llu, dtype (code %d, "
-        "bits %d, lanes %d), device (%d, %d). Its producer is at fault; a copy made there "
-        "may help",
+        "bits %d, lanes %d), device (%d, %d). %s",
         fastdl_fault_text(fault), shape.text, strides.text, (unsigned long long)tensor->byte_offset,
         (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)tensor->dtype.lanes,
-        (int)tensor->device.device_type, (int)tensor->device.device_id);
+        (int)tensor->device.device_type, (int)tensor->device.device_id,
+        fault == FASTDL_NULL_DATA
+            ? "Its memory was freed, or it wraps others: pass a tensor that has the values"
+            : "Its producer is at fault; a copy made there may help");
 }
 
 /* An attribute, a new reference; NULL with an exception. The name is interned because CPython's

@@ -108,12 +108,33 @@ FASTDL_SHARED_ PyObject *fastdl_keeper_(PyObject *obj, uint32_t facts)
     return obj;
 }
 
+/* Refuses a torch tensor whose data is an offset from NULL, since its storage has no memory: 0, or
+ * -1 with BufferError or what the object raised. */
+static int fastdl_check_offset_(PyObject *obj, const DLTensor *tensor)
+{
+    PyObject *offset;
+    long long elements;
+    if (FASTDL_LIKELY_(!fastdl_may_lack_memory_(tensor)) || fastdl_is_empty_(tensor))
+        return 0;
+    offset = PyObject_CallMethod(obj, "storage_offset", NULL);
+    elements = offset == NULL ? -1 : PyLong_AsLongLong(offset);
+    Py_XDECREF(offset);
+    if (elements == -1 && PyErr_Occurred())
+        return -1;
+    if ((uint64_t)elements * (uint64_t)fastdl_itemsize(tensor->dtype) != fastdl_address_(tensor))
+        return 0;
+    fastdl_raise_fault(FASTDL_NULL_DATA, tensor);
+    return -1;
+}
+
 /* Refuses tensors whose memory does not hold the values of `obj`: 0, or -1 with an exception. */
 FASTDL_SHARED_ int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, uint32_t facts)
 {
     if (!(facts & FASTDL_TYPE_ASK_BITS))
         return 0;
-    return fastdl_check_bits(obj, tensor) < 0 ? -1 : fastdl_check_width_(obj, tensor);
+    return fastdl_check_offset_(obj, tensor) < 0 || fastdl_check_bits(obj, tensor) < 0
+               ? -1
+               : fastdl_check_width_(obj, tensor);
 }
 
 /* ---- elements that are more than numbers ---- */

@@ -13,6 +13,8 @@ host, as MODULE:EXPRESSION (see _cli/expression.py). What else it may have:
 - refuse(x): raises BufferError for an object of a type with TYPE_REFUSES that its library would
   export wrongly, or end the process. With TYPE_BUFFER, only for integers that stand for something
   else.
+- explain(x): the exception to raise where `__dlpack__` of `x` has failed, if that of the library
+  says less; None: there is none.
 - table(): the exchange table, if fastdl makes one because the library publishes none.
 - DTYPE_OF, DEVICE_OF: the name of a class of dtypes or devices -> what reads one, for
   dtype_name and device_name of _core/foreign.py.

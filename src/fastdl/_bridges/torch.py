@@ -4,6 +4,7 @@ import sys
 
 from fastdl._bridges.bridge import ANYWHERE, COPIED, POSITIVE, Bridge
 from fastdl._bridges.lookup import published_table
+from fastdl._core.errors import refusal, type_name
 from fastdl._core.exchange import TYPE_TRUSTED
 
 
@@ -40,6 +41,43 @@ def device_name(x):
     if kind not in KINDS:
         raise ValueError(f"expected a device that DLPack has, got torch's {kind!r}")
     return KINDS[kind], x.index or 0
+
+
+TRANSFORM = (
+    "inside of a transform (vmap, grad, jvp, functionalize, torch.compile): call this outside of "
+    "vmap and its like, or make it a custom operator there (torch.library.custom_op)"
+)
+
+#: Classes whose tensors have no memory: what these are, and what has memory.
+WITHOUT_MEMORY = {
+    "FunctionalTensor": TRANSFORM,
+    "DTensor": "whose parts are in several processes: pass x.to_local(), the part of this one, or "
+    "x.full_tensor()",
+    "MaskedTensor": "with a mask: pass x.to_tensor(value), which replaces what is masked, or "
+    "x.get_data(), which ignores the mask",
+    "AsyncCollectiveTensor": "that has not arrived: pass x.wait()",
+}
+
+
+def explain(x):
+    """Tensors without memory, or without one shape for it."""
+    import torch
+
+    names = [cls.__name__ for cls in type(x).__mro__]
+    what = next(filter(None, map(WITHOUT_MEMORY.get, names)), None)
+    if what is not None:
+        pass
+    elif torch._C._functorch.is_functorch_wrapped_tensor(x) or torch._is_functional_tensor(x):
+        what = TRANSFORM
+    elif x.is_nested:
+        what = "that nests others: pass each of x.unbind(), or x.values(), which has all elements"
+    elif x._is_zerotensor():
+        what = "whose zeros are not stored: pass x.clone()"
+    else:
+        return None
+    return refusal(
+        BufferError, f"expected a tensor with memory, got one of type {type_name(x)!r} {what}"
+    )
 
 
 DTYPE_OF = {"dtype": dtype_name}

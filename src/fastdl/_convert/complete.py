@@ -40,7 +40,7 @@ def complete(x, like, device, copy, stream):
         and getattr(x, own.gradient)
         and not (is_one and not copy and is_there(x, own, where))
     ):
-        raise gradient(x, bridge)
+        raise exchange.explained(x, gradient(x, bridge))
     try:
         if is_one and not copy and is_there(x, own, where):
             if stream is not None and not is_unordered(stream):
@@ -57,10 +57,7 @@ def complete(x, like, device, copy, stream):
             tensor = imported(x, own)
             if tensor.device != where:
                 return moved(tensor, x, bridge, target, where, stream)
-        found = explain(error, x, None, bridge)
-        if found is error:
-            raise
-        raise found from error
+        raise explain(error, x, None, bridge)  # noqa: B904  # which is its cause
     return front.make(tensor, bridge, x, target, copy, stream)
 
 
@@ -116,7 +113,7 @@ def moved(tensor, x, bridge, target, where, stream):
     try:
         there = bridge.move(here, where)
     except Exception as error:
-        raise explain(error, x, tensor, bridge) from error
+        raise explain(error, x, tensor, bridge)  # noqa: B904  # which is its cause
     waits = is_unordered(stream)  # the caller does not know on which stream the library works
     result = imported(there, bridge, stream=None if waits else stream)
     if result.dtype != tensor.dtype or result.device != where:

@@ -12,7 +12,7 @@ from cpython.object cimport PyObject, PyObject_GetAttr, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.type cimport PyType_Check
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 from fastdl._bridges.maker cimport fastdl_maker
@@ -23,11 +23,11 @@ from fastdl._core.native cimport (
     fastdl_atomic_store_, fastdl_clear_if_, fastdl_compact_strides, fastdl_complete_view_,
     fastdl_device_fact, fastdl_discard_, FASTDL_DLPACK_MAJOR, fastdl_find_device,
     fastdl_has_succeeded_, fastdl_is_contiguous, fastdl_is_empty_, fastdl_is_tensor_type,
-    fastdl_keeper_, fastdl_mul_, fastdl_record, FASTDL_TYPE_NATIVE, FASTDL_TYPE_PROTOCOL,
-    fastdl_view, FDL_TYPE_TRUSTED, fdl_try_fast_path, fdl_default_stream, fdl_description,
-    fdl_description_copy, fdl_description_of, fdl_description_release, fdl_imported_by_table,
-    fdl_imported_from_c, fdl_is_ordered, fdl_means_host, fdl_order_for, FDL_ORDER_NOW,
-    fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU, kDLFloat4_e2m1fn,
+    fastdl_keeper_, fastdl_mul_, fastdl_record, FASTDL_TYPE_ASK_BITS, FASTDL_TYPE_NATIVE,
+    FASTDL_TYPE_PROTOCOL, fastdl_view, FDL_TYPE_TRUSTED, fdl_try_fast_path, fdl_default_stream,
+    fdl_description, fdl_description_copy, fdl_description_of, fdl_description_release,
+    fdl_imported_by_table, fdl_imported_from_c, fdl_is_ordered, fdl_means_host, fdl_order_for,
+    FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU, kDLFloat4_e2m1fn,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object
 from fastdl._bridges.bridge import DEVICE, HOST
@@ -391,7 +391,7 @@ cdef object deliver(Tensor tensor, Library library, x, like, copy, stream):
         try:
             library.start()
         except Exception as error:
-            raise_explained(error, x, tensor, library)
+            raise policy.refusals.explain(error, x, tensor, library.bridge)
     tensor = fitted(tensor, library, x, copy, stream)
     try:
         if (library.maker is not NULL
@@ -406,14 +406,7 @@ cdef object deliver(Tensor tensor, Library library, x, like, copy, stream):
             return library.importer(tensor)
         return library.make(tensor, like)
     except Exception as error:
-        raise_explained(error, x, tensor, library)
-
-
-cdef int raise_explained(error, x, tensor, Library library) except -1:
-    explanation = policy.refusals.explain(error, x, tensor, library.bridge)
-    if explanation is error:
-        raise error
-    raise explanation from error
+        raise policy.refusals.explain(error, x, tensor, library.bridge)
 
 
 # ---- without a Tensor in between ------------------------------------------------------------
@@ -445,7 +438,7 @@ cdef object from_table_to_table(object x, const fastdl_record *record, Library l
     try:
         return over_table(library.table, managed)
     except Exception as error:
-        raise_explained(error, x, from_dlpack(x), library)
+        raise policy.refusals.explain(error, x, from_dlpack(x), library.bridge)
 
 
 cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_maker *maker):
@@ -455,8 +448,10 @@ cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_make
         return None
     keeper = fastdl_keeper_(<PyObject *>x, record.facts)  # may run Python code, so first
     view.flags, view.own_, view.dl.ndim = 0, NULL, -1
+    # The bits are checked afterwards: what borrows for C would own what `__dlpack__` returns.
     if (record.lend(<PyObject *>x, &view.dl)
-            or fastdl_complete_view_(<PyObject *>x, &view, record.facts)
+            or fastdl_complete_view_(
+                <PyObject *>x, &view, record.facts & ~<uint32_t>FASTDL_TYPE_ASK_BITS)
             or fdl_values_differ(<PyObject *>x, &view.dl, record.facts)):
         return start_over()
     return maker.make_on(&view.dl, keeper)
@@ -577,7 +572,7 @@ cdef object converted(x, like, device):
         tensor = read_as(x, own, record)
     except Exception as error:
         if own.bridge.read_copy is None:
-            raise_explained(error, x, None, library)
+            raise policy.refusals.explain(error, x, None, library.bridge)
         tensor = None
     if tensor is None or (
             device is not None

@@ -31,11 +31,14 @@ def explain(error, x, tensor, bridge) -> Exception:
         return error
     message = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}"
     if tensor is None:
-        error = missing.reason(error, x)
-        kind = TypeError if isinstance(error, TypeError) and is_own(error) else BufferError
-        return kind(f"{message}: {summary(error)}")
-    reason = f"{bridge.title} refused it ({summary(error)})"
-    return BufferError(f"{message}: {reason}. {remedy(tensor, bridge)}")
+        reason = missing.reason(error, x)
+        kind = TypeError if isinstance(reason, TypeError) and is_own(reason) else BufferError
+        explanation = kind(f"{message}: {summary(reason)}")
+    else:
+        reason = f"{bridge.title} refused it ({summary(error)})"
+        explanation = BufferError(f"{message}: {reason}. {remedy(tensor, bridge)}")
+    explanation.__cause__ = error
+    return explanation
 
 
 def summary(error) -> str:

@@ -252,7 +252,28 @@ cdef Tensor try_fast_path(object x, const fastdl_record *record):
     return tensor
 
 
+def explained(x, error):
+    """The exception to raise in place of `error`, with which `__dlpack__` of `x` failed: that of
+    the file on its library, if it knows more."""
+    try:
+        found = policy.lookup.stated(type(x))[2].explain(x)
+    except Exception:  # there is none, or it does not expect such an object
+        return error
+    if found is None:
+        return error
+    found.__cause__ = error
+    return found
+
+
 cdef Tensor acquire_host_data(object x, const fastdl_record *record, int32_t *device):
+    """`host_data`, with the exceptions of the file on the library of `x`."""
+    try:
+        return host_data(x, record, device)
+    except Exception as error:
+        raise explained(x, error)
+
+
+cdef Tensor host_data(object x, const fastdl_record *record, int32_t *device):
     """The tensor of `x` through `__dlpack__`; None if its data is not in host memory, or if it has
     no such method. `device` receives the result of `__dlpack_device__`; type 0: not called."""
     cdef uint32_t facts = record.facts

@@ -211,7 +211,7 @@ static PyObject *share(PyObject *tensor)
 
 /* A Tensor on the host memory that a torch tensor lends, kept alive by a reference to its storage:
  * the owning slot would take longer than everything else. NULL without an exception if the memory
- * is elsewhere, or if the slot refuses: then use the owning one. */
+ * is elsewhere, if there may be none, or if the slot refuses: then use the owning one. */
 static PyObject *import_borrowed(PyObject *object, const fastdl_record *record)
 {
     fastdl_view view;
@@ -226,6 +226,7 @@ static PyObject *import_borrowed(PyObject *object, const fastdl_record *record)
     /* No calls yet: Python code could change the shape and strides, which belong to torch's
      * object. */
     if (view.dl.device.device_type != kDLCPU ||
+        (fastdl_may_lack_memory_(&view.dl) && !fastdl_is_empty_(&view.dl)) ||
         fastdl_complete_view_(object, &view, record->facts & ~(uint32_t)FASTDL_TYPE_ASK_BITS) < 0)
         return NULL;
     description = fdl_block_new(view.dl.ndim);
@@ -255,12 +256,18 @@ int fdl_keep_memory(fdl_block *block, PyObject *object, uint32_t facts)
     return result;
 }
 
+/* Py_None if `__dlpack__` is to be tried after a native table has failed. */
+static PyObject *after_failure(PyObject *object, uint32_t facts)
+{
+    return fastdl_should_try_protocol_(object, facts) ? Py_NewRef(Py_None) : NULL;
+}
+
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
 {
     DLManagedTensorVersioned *managed = NULL;
     fdl_description *description;
     PyObject *tensor;
-    int ours, failed;
+    int ours, may_lack_memory;
     if (record->borrow == fdl_tensor_borrow)
         return share(object);
     if (record->facts & FDL_TYPE_TRUSTED && record->lend != NULL) {
@@ -268,15 +275,16 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
         if (tensor != NULL || PyErr_Occurred())
             return tensor;
     }
-    failed = record->api->managed_tensor_from_py_object_no_sync(object, &managed);
-    if (failed || managed == NULL)
-        return fastdl_should_try_protocol_(object, record->facts) ? Py_NewRef(Py_None) : NULL;
+    if (record->api->managed_tensor_from_py_object_no_sync(object, &managed) || managed == NULL)
+        return after_failure(object, record->facts);
     if (!(record->facts & FASTDL_TYPE_NATIVE)) /* a bridge has checked and ordered it */
         return fdl_tensor_wrap((fdl_description *)managed);
     ours = fdl_description_of(managed) != NULL;
+    may_lack_memory =
+        record->facts & FASTDL_TYPE_ASK_BITS && fastdl_may_lack_memory_(&managed->dl_tensor);
     tensor = fdl_take_versioned(managed, object);
     if (tensor == NULL)
-        return NULL;
+        return may_lack_memory ? after_failure(object, record->facts) : NULL;
     fdl_note_immutable(tensor, record->facts);
     description = fdl_description_in(tensor);
     if (record->facts & FASTDL_TYPE_NO_STREAM && order != FDL_CALLER_ORDERS &&
@@ -290,8 +298,10 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
                                record->facts & FASTDL_TYPE_NO_STREAM ? NULL : record->api, ours,
                                order) < 0) ||
         fdl_keep_memory(description->block, object, record->facts) < 0 ||
-        fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0)
-        Py_CLEAR(tensor);
+        fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0) {
+        Py_DECREF(tensor);
+        return may_lack_memory ? after_failure(object, record->facts) : NULL;
+    }
     return tensor;
 }
 

@@ -63,6 +63,7 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
         FASTDL_TYPE_PROTOCOL
         FASTDL_TYPE_READ_ONLY
         FASTDL_TYPE_HAS_DLPACK
+        FASTDL_TYPE_ASK_BITS
         FASTDL_TYPE_UNORDERED
         FASTDL_TYPE_CHECKED
 

@@ -177,7 +177,10 @@ def acquire(x, plan):
     if plan.path == TABLE:
         return acquire_from_table(x, plan)
     if plan.path == PROTOCOL:
-        return acquire_from_producer(x, plan)
+        try:
+            return acquire_from_producer(x, plan)
+        except Exception as error:
+            raise exchange.explained(x, error)  # noqa: B904  # which is its cause
     if plan.path == CAPSULE:
         return core.import_capsule(x)
     if plan.path == COPY:
@@ -207,10 +210,12 @@ def acquire_from_producer(x, plan):
 
     The next plan is followed if its library cannot copy.
     """
+    facts, where, ready_on = exchange.facts_of(type(x)), plan.where, plan.ready_on
     if plan.source is None:
         capsule = plan.producer(**plan.keywords)  # a local, so that it outlives an exception
-        return core.import_capsule(capsule, producer=x)
-    facts, where, ready_on = exchange.facts_of(type(x)), plan.where, plan.ready_on
+        tensor = core.import_capsule(capsule, producer=x)
+        core.check_values(x, tensor, facts)
+        return tensor
     if ready_on is not None and ready_on != -1:
         driver.check_stream(where.type, where.id, ready_on)
     capsule = None

@@ -16,6 +16,7 @@ from tests.support.headers import ALONE, ENTRIES, INSTALLED, every_world, instal
 from tests.support.producers import Wrapper
 
 from .common import freed
+from .memoryless import LACKING
 
 READ_ONLY = 1
 WRITABLE, DETACHED = 1, 8  # rules of a specification
@@ -108,6 +109,28 @@ def test_writing_what_autograd_would_not_see(api, make):
         api.borrow_as(x, "x", {"rules": WRITABLE})
     with torch.inference_mode():
         api.borrow_as(x, "x", {"rules": WRITABLE})
+
+
+@every_world
+@pytest.mark.parametrize("kind", LACKING)
+@pytest.mark.filterwarnings("ignore")
+def test_torch_tensors_without_memory(api, kind):
+    """Without the package, what torch raises where it does."""
+    run, words = LACKING[kind]
+    named = api in INSTALLED.values()
+    seen = []
+
+    def use(x):
+        for enter in (api.borrow, api.own):
+            with pytest.raises((BufferError, RuntimeError), match=words if named else "") as caught:
+                enter(x)
+            assert not named or isinstance(caught.value, BufferError)
+            seen.append(enter)
+        with pytest.raises((BufferError, RuntimeError), match="^x: " if named else ""):
+            api.borrow_as(x, "x", {})
+
+    run(use)
+    assert seen[:2] == [api.borrow, api.own]
 
 
 TRACED = r"got a tracer .*: call this outside of"

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 import fastdl
 from fastdl._bridges import lookup
 from fastdl._native import dtype_facts
+from fastdl._protocol import consumer
 from tests.support.producers import Given
 
 from .common import both_entries, freed
+from .memoryless import LACKING
 
 ENTRIES = pytest.mark.parametrize("from_dlpack", both_entries(), ids=("compiled", "python"))
 
@@ -194,23 +196,14 @@ def fake():
         return torch.ones(3)
 
 
-def resized():
-    array = torch.ones(4)
-    array.untyped_storage().resize_(0)
-    return array
-
-
 def quantized():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)
 
 
-WITHOUT_MEMORY = {
+WITHOUT_STRIDES = {
     "fake": fake,
-    "zero": lambda: torch._efficientzerotensor(3),
-    "functional": lambda: torch._to_functional_tensor(torch.ones(3)),
-    "resized": resized,
     "sparse": lambda: torch.ones(3).to_sparse(),
     "quantized": quantized,
     "meta": lambda: torch.ones(3, device="meta"),
@@ -220,34 +213,56 @@ WITHOUT_MEMORY = {
 
 
 @ENTRIES
-@pytest.mark.parametrize("kind", WITHOUT_MEMORY)
+@pytest.mark.parametrize("kind", WITHOUT_STRIDES)
 @pytest.mark.filterwarnings("ignore")
 def test_tensors_without_strided_memory_are_refused(from_dlpack, kind):
     """What `__dlpack__` raises for them: the table's own refusal says less."""
-    array = WITHOUT_MEMORY[kind]()
     with pytest.raises(BufferError):
-        from_dlpack(array)
+        from_dlpack(WITHOUT_STRIDES[kind]())
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
-@pytest.mark.parametrize("transform", ["grad", "vmap", "jvp"])
-def test_tensors_under_a_transform_are_refused(transform):
-    """They wrap the memory of others: torch raises this and that for them."""
+WAYS = {
+    "compiled": fastdl.from_dlpack,
+    "python": consumer.from_dlpack,
+    "asarray": fastdl.asarray,
+    "convert": lambda x: fastdl.convert(x, np.ndarray),
+    "device": lambda x: fastdl.from_dlpack(x, device="cpu"),
+    "copy": lambda x: fastdl.from_dlpack(x, copy=True),
+    "stream": lambda x: fastdl.from_dlpack(x, stream=-1),
+}
+
+
+@pytest.mark.parametrize("kind", LACKING)
+@pytest.mark.filterwarnings("ignore")
+def test_a_tensor_without_memory_is_refused_with_what_has_it(kind):
+    run, words = LACKING[kind]
     seen = []
 
-    def function(x):
-        with pytest.raises((BufferError, RuntimeError)) as caught:
-            fastdl.from_dlpack(x)
-        seen.append(caught.value)
-        return x.sum()
+    def use(x):
+        for name, way in WAYS.items():
+            with pytest.raises(BufferError, match=words) as caught:
+                way(x)
+            cause = caught.value.__cause__
+            assert cause is not None or "NULL" in words
+            seen.append(name)
 
-    if transform == "jvp":
-        torch.func.jvp(function, (torch.ones(3),), (torch.ones(3),))
-    else:
-        getattr(torch.func, transform)(function)(
-            torch.ones(3) if transform == "grad" else torch.ones(2, 3)
-        )
-    assert len(seen) == 1
+    run(use)
+    assert seen[: len(WAYS)] == list(WAYS)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_memory_under_a_subclass_is_taken(way):
+    """Also if the subclass refuses all of torch's functions."""
+
+    class Opaque(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+            raise NotImplementedError(function)
+
+    x = torch.Tensor._make_subclass(Opaque, torch.arange(3.0))
+    assert way(x).tolist() == [0, 1, 2]
+    empty = torch.Tensor._make_wrapper_subclass(Opaque, (0,))
+    assert way(empty).shape == (0,)
 
 
 def test_a_refused_tensor_is_not_kept():
