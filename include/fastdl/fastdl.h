@@ -1209,11 +1209,10 @@ typedef struct {
  *
  * When it is called `out` is on the host (kDLCPU, 0), has no dimensions, no flags, and `owner` is
  * `self`; set what differs. `strides` may stay NULL: row-major without gaps. The memory must not
- * move or be freed while the owner lives: if your type can do either, let `owner` be the object
- * that really keeps the memory alive (a capsule, a bytes object), or count exports yourself. Shape
- * and strides are copied after the call, except with FASTDL_LENDS. An invalid description (a
- * negative size, 65 dimensions, a NULL address, strides out of reach) is a BufferError to the
- * consumer.
+ * move or be freed while the owner lives: if your type can do either, keep the memory in an object
+ * of its own (a capsule, a bytes object), and let that be `owner`. Shape and strides are copied
+ * after the call, except with FASTDL_LENDS. An invalid description (a negative size, 65 dimensions,
+ * a NULL address, strides out of reach) is a BufferError to the consumer.
  *
  * It is called for each export, with a thread state, possibly by several threads at once without a
  * GIL. It may run Python. */

@@ -69,7 +69,7 @@ def test_torch_compile():
 
 
 def test_hazards():
-    for library in ("numpy", "torch", "jax", "mlx", "pyarrow"):
+    for library in ("numpy", "torch", "tvm_ffi", "jax", "mlx", "pyarrow"):
         require(library)
     run_cases("hazards.py")
 

@@ -1050,9 +1050,9 @@ cdef class Tensor:
     def as_readonly(self):
         """A read-only view of the same elements. This tensor is unchanged.
 
-        Views, exports and numpy() of the view are read-only too; copies are not. It prevents
-        writing by mistake: code that has this tensor or its source may still write, and the view
-        shows the change.
+        Views and numpy() of the view are read-only too, and exports have the flag, which torch and
+        tvm-ffi ignore; copies are writable. It prevents writing by mistake: code that has this
+        tensor or its source may still write, and the view shows the change.
 
         >>> x = fastdl.empty(3)
         >>> x.as_readonly().numpy().flags.writeable, x.readonly

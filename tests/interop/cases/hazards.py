@@ -1,4 +1,4 @@
-"""docs/hazards.md, entry by entry: what torch, JAX, MLX and NumPy do with shared memory.
+"""docs/hazards.md, entry by entry: what torch, tvm-ffi, JAX, MLX and NumPy do with shared memory.
 
 A test has the name of its entry, and shows what goes wrong, what fastdl does, and the remedy. None
 reads freed memory: where an import is left behind, addresses are compared.
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+import tvm_ffi
 
 import fastdl
 from tests.support.isolate import run_python
@@ -27,7 +28,9 @@ def test_torch_writes_to_read_only_memory():
         tensor.__dlpack__()
     torch.from_dlpack(tensor)[0] = 5.0
     assert source.tolist() == [5.0, 2.0]
-    torch.from_dlpack(tensor.copy())[0] = 7.0
+    assert not fastdl.from_dlpack(tvm_ffi.from_dlpack(tensor)).readonly
+    for like in (torch.Tensor, tvm_ffi.Tensor):
+        torch.from_dlpack(fastdl.convert(tensor, like))[0] = 7.0
     assert source.tolist() == [5.0, 2.0]
 
     value = jnp.array([1.0, 2.0])
