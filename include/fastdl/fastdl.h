@@ -1215,7 +1215,8 @@ typedef struct {
  * a NULL address, strides out of reach) is a BufferError to the consumer.
  *
  * It is called for each export, with a thread state, possibly by several threads at once without a
- * GIL. It may run Python. */
+ * GIL. It may run Python, and borrow other tensors; if it borrows its own object, RecursionError is
+ * raised. */
 typedef int (*fastdl_describer)(PyObject *self, fastdl_description *out);
 
 enum {
@@ -1582,6 +1583,7 @@ typedef struct {
     int (*enter_home)(PyGILState_STATE *state);
     /* For producers. */
     int (*publish)(PyTypeObject *type, fastdl_producer *producer);
+    int (*describe_deep)(PyObject *self, fastdl_describer describe, fastdl_description *out);
     int (*produce)(PyObject *self, fastdl_describer describe, DLManagedTensorVersioned **out);
     PyObject *(*dlpack)(PyObject *self, fastdl_describer describe, DLPackCurrentWorkStream stream,
                         PyObject *const *values, Py_ssize_t count, PyObject *names);
@@ -1604,6 +1606,7 @@ typedef struct {
     const void *runtime;
     size_t tag_offset; /* of the version tag in a type; 0: not known yet */
     const fastdl_functions_ *cold;
+    int describing; /* calls of producers' functions that have not returned; guarded by the GIL */
 } fastdl_state_t_;
 
 /* The one symbol that fastdl.c defines. Its name makes a linker error say what to do. */
@@ -2158,14 +2161,29 @@ FASTDL_HOT_ int fastdl_can_lend_(fastdl_description *description)
                               (uintptr_t)dl->strides - room >= size));
 }
 
+/* Calls a producer's function: 0, or -1 with an exception, or without one if it set none. */
+FASTDL_HOT_ int fastdl_call_describer_(PyObject *self, fastdl_describer describe,
+                                       fastdl_description *description)
+{
+    int result;
+    fastdl_start_description_(self, description);
+#ifndef Py_GIL_DISABLED
+    if (FASTDL_LIKELY_(fastdl_state_.describing < 32)) {
+        fastdl_state_.describing++;
+        result = describe(self, description);
+        fastdl_state_.describing--;
+    } else
+#endif
+        result = fastdl_state_.cold->describe_deep(self, describe, description);
+    return result < 0 || PyErr_Occurred() != NULL ? -1 : 0;
+}
+
 /* The borrowing slot of a producer. */
 FASTDL_HOT_ int fastdl_lend_(PyObject *self, fastdl_describer describe, DLTensor *out)
 {
     fastdl_description description;
     fastdl_layout layout;
-    int failed;
-    fastdl_start_description_(self, &description);
-    failed = describe(self, &description) < 0 || PyErr_Occurred() != NULL;
+    int failed = fastdl_call_describer_(self, describe, &description);
     if (FASTDL_UNLIKELY_(failed || !fastdl_can_lend_(&description) ||
                          fastdl_check(&description.dl, 0, &layout) != FASTDL_OK))
         return fastdl_state_.cold->refuse_to_lend(self, &description, failed);

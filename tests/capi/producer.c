@@ -16,7 +16,7 @@
 typedef struct {
     PyObject_HEAD
     PyObject *owner;  /* keeps the memory; NULL: nothing */
-    PyObject *before; /* called when the object is described; or NULL */
+    PyObject *before; /* called when the object is described; or NULL; ...: borrow the owner */
     PyObject *weakrefs;
     DLTensor dl;
     uint64_t flags;
@@ -27,7 +27,12 @@ typedef struct {
 static int describe(PyObject *self, fastdl_description *out)
 {
     Given *given = (Given *)self;
-    if (given->before != NULL) {
+    if (given->before == Py_Ellipsis) {
+        fastdl_view view;
+        if (fastdl_borrow(given->owner, &view) < 0)
+            return -1;
+        fastdl_release(&view);
+    } else if (given->before != NULL) {
         PyObject *result = PyObject_CallFunctionObjArgs(given->before, self, NULL);
         if (result == NULL)
             return given->silent ? 0 : -1; /* 0: which is wrong */

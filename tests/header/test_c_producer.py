@@ -14,6 +14,7 @@ from tests.support import consumer, headers
 from tests.support.c_producers import ALONE, INSTALLED, LIMITED_API, WORLDS, given
 from tests.support.ctypes_dlpack import CPU, CUDA, IS_COPIED, OPENCL, address_in, opened, strides_in
 from tests.support.every_producer import ways_to_hold
+from tests.support.isolate import run_isolated
 from tests.support.producers import hostile
 
 with_a_gil = pytest.mark.skipif(
@@ -344,6 +345,39 @@ def test_a_description_that_enters_again(kind, array):
     x = given(kind, array, before=again)
     assert fastdl.from_dlpack(x).tolist() == array.tolist()
     assert len(depth) == 5
+
+
+def test_descriptions_without_end():
+    """Of an object that borrows itself, and of many that borrow each other."""
+    run_isolated(
+        """
+        import os
+        import numpy as np
+        import fastdl
+        from tests.support.c_producers import WORLDS, describe, given
+
+        array = np.ones(3, np.float32)
+        for api in WORLDS.values():
+            for kind in (api.Lending, api.Exporting, api.Roomy):
+                itself = last = given(kind, array)
+                itself.__init__(**describe(array, owner=itself, before=...))
+                for _ in range(30_000):
+                    last = given(kind, array, owner=last, before=...)
+                ways = [kind.__dlpack__, kind.__dlpack_device__, fastdl.from_dlpack]
+                for enter in (*ways, np.from_dlpack, api.borrow, fastdl.asarray):
+                    for x in (itself, last):
+                        try:
+                            enter(x)
+                        except RecursionError as error:
+                            assert "describing a tensor" in str(error), error
+                        else:
+                            raise AssertionError
+                x = given(kind, array, owner=given(kind, array), before=...)
+                assert fastdl.from_dlpack(x).tolist() == [1, 1, 1]
+        print("done", flush=True)
+        os._exit(0)  # chains end as deep as they are
+        """
+    )
 
 
 # ---- lifetime -------------------------------------------------------------------------------

@@ -3,13 +3,16 @@
 /* ---- owning ---- */
 
 /* Whether to try `__dlpack__` of an object that its native table refused. If so the exception is
- * cleared, otherwise one is set. */
+ * cleared, otherwise one is set. Not after a RecursionError, which trying twice at each depth would
+ * make take for ever. */
 FASTDL_SHARED_ int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts)
 {
+    PyObject *error = PyErr_Occurred();
     if (facts & FASTDL_TYPE_NATIVE && facts & FASTDL_TYPE_HAS_DLPACK &&
+        !(error != NULL && PyErr_ExceptionMatches(PyExc_RecursionError)) &&
         fastdl_clear_if_(PyExc_Exception))
         return 1;
-    if (!PyErr_Occurred())
+    if (error == NULL)
         fastdl_raise_about_(PyExc_BufferError,
                             "the exchange table of '%U' failed without giving a reason",
                             Py_TYPE(obj));

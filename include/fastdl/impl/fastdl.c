@@ -75,6 +75,7 @@ static const fastdl_functions_ fastdl_cold_ = {
     fastdl_target_,
     fastdl_enter_home_,
     fastdl_publish_,
+    fastdl_describe_deep_,
     fastdl_produce_,
     fastdl_dlpack_,
     fastdl_dlpack_device_,
@@ -88,13 +89,16 @@ __attribute__((weak))
 #elif defined(_WIN32)
 __declspec(selectany)
 #endif
-fastdl_state_t_ fastdl_state_ = {fastdl_own_types_.tables[0], NULL, NULL,
+fastdl_state_t_ fastdl_state_ = {fastdl_own_types_.tables[0],
+                                 NULL,
+                                 NULL,
 #ifdef Py_LIMITED_API
                                  0, /* until fastdl_import() */
 #else
                                  offsetof(PyTypeObject, tp_version_tag),
 #endif
-                                 &fastdl_cold_};
+                                 &fastdl_cold_,
+                                 0};
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -12,6 +12,21 @@ static int fastdl_describe_failed_(PyObject *self)
     return -1;
 }
 
+/* Calls a producer's function that others may have called in turn: RecursionError before the stack
+ * ends. One counts for several, since CPython 3.12 and 3.13 assume that calls need little of it. */
+static int fastdl_describe_deep_(PyObject *self, fastdl_describer describe,
+                                 fastdl_description *description)
+{
+    int count = 0, result = -1;
+    while (count < 8 && Py_EnterRecursiveCall(" while describing a tensor") == 0)
+        count++;
+    if (count == 8)
+        result = describe(self, description);
+    while (count-- > 0)
+        Py_LeaveRecursiveCall();
+    return result;
+}
+
 /* Calls a producer's function for the tensor of an object, and checks the result: 0, or -1 with an
  * exception. */
 static int fastdl_describe_(PyObject *self, fastdl_describer describe,
@@ -21,8 +36,7 @@ static int fastdl_describe_(PyObject *self, fastdl_describer describe,
     fastdl_fault fault;
     if (fastdl_get_names_() == NULL)
         return -1;
-    fastdl_start_description_(self, description);
-    if (describe(self, description) < 0 || PyErr_Occurred())
+    if (fastdl_call_describer_(self, describe, description) < 0)
         return fastdl_describe_failed_(self);
     description->flags &=
         DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
