@@ -81,11 +81,17 @@ template <typename All, std::size_t... Is> struct extents<All, std::index_sequen
     }
     using type = FASTDL_MDSPAN_::extents<int64_t, known(Is)...>;
 };
+
+/* Whether a stride exceeds all that a dimension reaches. */
+constexpr bool exceeds(int64_t stride, int64_t step, int64_t size)
+{
+    return size == 0 || stride / size >= step; /* the product may overflow */
+}
 } // namespace detail
 
 /* A tensor of a known number of dimensions: with layout_right for c_contiguous, layout_left for
- * f_contiguous, else layout_stride. The last needs positive strides: throws BufferError if one is
- * negative or 0. */
+ * f_contiguous, else layout_stride. The last needs positive strides, each no less than another one
+ * times its size, or the reverse: otherwise throws BufferError, as for sliding windows. */
 template <typename Tensor> auto mdspan(const Tensor &x)
 {
     using all = detail::constraints_t<Tensor>;
@@ -107,10 +113,17 @@ template <typename Tensor> auto mdspan(const Tensor &x)
                                                                                extents(sizes));
     } else {
         using mapping = typename FASTDL_MDSPAN_::layout_stride::template mapping<extents>;
-        for (int64_t step : steps)
-            if (step <= 0)
+        for (std::size_t i = 0; i < rank; i++) {
+            if (steps[i] <= 0)
                 detail::refuse_view("expected a tensor whose strides are positive, as std::mdspan "
                                     "needs them, got one that is negative or 0: pass a copy");
+            for (std::size_t k = 0; k < i; k++)
+                if (!detail::exceeds(steps[i], steps[k], sizes[k]) &&
+                    !detail::exceeds(steps[k], steps[i], sizes[i]))
+                    detail::refuse_view("expected a tensor whose dimensions do not interleave, as "
+                                        "std::mdspan needs them, got strides too short for the "
+                                        "sizes: pass a copy");
+        }
         return FASTDL_MDSPAN_::mdspan<T, extents, FASTDL_MDSPAN_::layout_stride>(
             x.data(), mapping(extents(sizes), steps));
     }

@@ -19,8 +19,9 @@
  * A `fastdl::tensor<...>` is valid for the duration of the call that it is an argument of; the
  * caster holds what it points to. So it cannot be copied, stored or returned: that does not
  * compile, with a message that says why. Take it by reference (by value works too, except for
- * methods and under a call_guard), and pass it on by reference. It needs no GIL, except where a
- * member says so, and may be used on other threads during the call.
+ * methods and under a call_guard), and pass it on by reference. It may be used on other threads
+ * during the call. Plain accessors need no GIL. What allocates or may raise an error of Python
+ * does: as(), order(), empty(), empty_like(), make_owned(), expect_like() and expect_no_alias().
  *
  * What the tensor must be is written as template arguments, in any order:
  *

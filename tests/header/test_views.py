@@ -4,6 +4,7 @@ import sysconfig
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from tests.support.build import ROOT, folder, load_module, run_compiler
 from tests.support.cxx import refusal
@@ -49,7 +50,7 @@ template <typename Span> static PyObject *strides(const Span &x)
 
 template <typename Layout, typename... Cs> static PyObject *view(PyObject *, PyObject *object)
 {
-    return with<fastdl::tensor<int32_t, fastdl::shape<fastdl::any, 3>, Cs...>>(
+    return with<fastdl::tensor<const int32_t, fastdl::shape<fastdl::any, 3>, Cs...>>(
         object, [](const auto &x) {
             auto seen = fastdl::mdspan(x);
             using Seen = decltype(seen);
@@ -114,9 +115,17 @@ def test_mdspan_has_the_layout_that_was_asked_for(views):
     assert views.stride(np.zeros((1, 6), "int32")[::-1, ::2]) == (1, 2)  # never stepped along
 
 
-@pytest.mark.parametrize("array", [np.zeros((2, 3), "int32")[:, ::-1]])
-def test_mdspan_has_no_negative_strides(views, array):
-    with pytest.raises(BufferError, match="strides are positive"):
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros((2, 3), "int32")[:, ::-1], "strides are positive"),
+        (np.broadcast_to(np.zeros(3, "int32"), (2, 3)), "strides are positive"),
+        (sliding_window_view(np.zeros(6, "int32"), 3), "do not interleave"),
+        (as_strided(np.zeros(9, "int32"), (2, 3), (20, 8)), "do not interleave"),  # nor overlap
+    ],
+)
+def test_strides_that_mdspan_cannot_have(views, array, words):
+    with pytest.raises(BufferError, match=words):
         views.stride(array)
 
 
