@@ -64,7 +64,7 @@ def measure(options: argparse.Namespace) -> dict[str, list[budgets.Row]]:
             *budgets.comparison_rows(budgets.SIZES, exchanges, slack),
         ],
         "C API": capi.rows(calls, options.check, slack),
-        "Start": budgets.import_rows(imports, options.check),
+        "Start": budgets.import_rows(imports, slack),
         "Copies of host data": budgets.copy_rows(copies, slack),
     }
 

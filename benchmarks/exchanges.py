@@ -36,12 +36,19 @@ def torch_tensor(*shape):
 # ---- from_dlpack ----------------------------------------------------------------------------
 
 
-def importers(source, **functions) -> tuple[list[Subject], list[Subject]]:
-    """Each function called with `source`, in both loops, and an empty call."""
-    functions["an empty call"] = loops.noop
+def importers(source, *modules) -> tuple[list[Subject], list[Subject]]:
+    """from_dlpack(source) of each module, in both loops, and an empty call. In Python it is an
+    attribute of the module, as users write it."""
+    names = {module.__name__: module for module in modules}
     return (
-        [in_c(name, loops.call, function, source) for name, function in functions.items()],
-        [in_python(name, "f(x)", f=function, x=source) for name, function in functions.items()],
+        [
+            *(in_c(name, loops.call, m.from_dlpack, source) for name, m in names.items()),
+            in_c("an empty call", loops.call, loops.noop, source),
+        ],
+        [
+            *(in_python(n, f"{n}.from_dlpack(x)", **{n: m, "x": source}) for n, m in names.items()),
+            in_python("an empty call", "f(x)", f=loops.noop, x=source),
+        ],
     )
 
 
@@ -49,7 +56,7 @@ def from_torch():
     import tvm_ffi
 
     tensor = torch_tensor()
-    c, python = importers(tensor, fastdl=fastdl.from_dlpack, tvm_ffi=tvm_ffi.from_dlpack)
+    c, python = importers(tensor, fastdl, tvm_ffi)
     return [*c, in_c("torch's table", loops.own, table(tensor), tensor)], python
 
 
@@ -58,9 +65,7 @@ def from_numpy():
     import tvm_ffi
 
     array = numpy_array()
-    c, python = importers(
-        array, fastdl=fastdl.from_dlpack, numpy=np.from_dlpack, tvm_ffi=tvm_ffi.from_dlpack
-    )
+    c, python = importers(array, fastdl, np, tvm_ffi)
     return [*c, in_c("the bridge's table", loops.own, table(array), array)], python
 
 

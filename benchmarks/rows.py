@@ -36,8 +36,8 @@ _ROWS = (
 )
 
 _IMPORT = (
-    "most of the time goes to enum, functools and collections of the standard library, and to "
-    "creating the enumeration of devices; `python -X importtime -c 'import fastdl'` shows the rest"
+    "most of the time goes to the shared library, and to creating the element types and devices; "
+    "`python -X importtime -c 'import fastdl'` shows the rest"
 )
 
 _INTO_TORCH = (

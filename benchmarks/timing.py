@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import truediv
 from time import perf_counter
+from types import ModuleType
 
 #: One sample lasts at least this long, so that neither the clock nor the call that
 #: starts the loop shows in it.
@@ -47,13 +48,14 @@ DUPLICATE = 10
 
 def in_python(name: str, statement: str, **names) -> Subject:
     """A subject that is a statement in a Python loop. Each has code of its own, because the
-    interpreter specialises code for the types that it sees."""
-    setup = "; ".join(f"{key} = __{key}" for key in names)  # locals, as in a function
+    interpreter specialises code for the types that it sees. Modules are global names, and all else
+    local ones, as in a function."""
+    local = [key for key, value in names.items() if not isinstance(value, ModuleType)]
     timer = timeit.Timer(
         "; ".join([statement] * DUPLICATE),
-        setup,
+        "; ".join(f"{key} = __{key}" for key in local),
         perf_counter,
-        {f"__{key}": value for key, value in names.items()},
+        {f"__{key}" if key in local else key: value for key, value in names.items()},
     )
     return Subject(name, lambda n: timer.timeit(max(1, n // DUPLICATE)))
 

@@ -34,7 +34,8 @@ def definitions() -> dict[str, Definition]:
         text = path.read_text()
         if path.suffix == ".pyx":
             text = with_docstrings(path.with_suffix(".pyi"))
-        module = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        module = ".".join(parts).removesuffix(".__init__")
         for node in ast.parse(text).body:
             if isinstance(node, Definition) and is_public(module, node.name) and docstring(node):
                 found.setdefault(node.name, node)

@@ -6,12 +6,7 @@ fastdl.Tensor([0, 1, 2], shape=(3,), dtype=float32, device=cpu:0)
 """
 
 from fastdl import _policy
-from fastdl._build import get_include, get_sources
-from fastdl._convert.asarray import asarray
-from fastdl._convert.codec import decode, encode
 from fastdl._convert.convert import convert
-from fastdl._convert.pickling import unpickle as _unpickle  # noqa: F401 - pickles contain the name
-from fastdl._convert.producing import producer
 from fastdl._core.device import Device, DeviceType
 from fastdl._core.dtype import DType
 from fastdl._core.errors import CopyRequiredError
@@ -22,14 +17,250 @@ from fastdl._core.exchange import (
     register_exchange_api,
 )
 from fastdl._core.tensor import Tensor, empty
-from fastdl._protocol.pointer import from_pointer
-from fastdl._protocol.streams import use_stream
+from fastdl._policy import unpickle as _unpickle  # noqa: F401 - pickles contain the name
 from fastdl._version import __version__
+
+TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, SupportsIndex, TypeVar
+
+    from fastdl._convert.asarray import _ArrayLike
+    from fastdl._core.device import _DeviceLike
+    from fastdl._core.dtype import _DTypeLike
+
+    _Class = TypeVar("_Class", bound=type)
 
 #: The version of DLPack that fastdl implements.
 dlpack_version = MAX_VERSION
 
 _policy.connect()
+
+
+# ---- functions of modules that are loaded when they are first used --------------------------
+
+
+def asarray(
+    x: "_ArrayLike", /, *, device: "_DeviceLike | None" = None, copy: "bool | None" = None
+) -> Tensor:
+    """A fastdl.Tensor on the memory of anything that exposes an array or a buffer.
+
+    x: see below.
+    device: where the result must be, as in fastdl.from_dlpack; None: where x is.
+    copy: True always copies, False never does (CopyRequiredError), None copies if it must.
+
+    The first of these that x has is used; except for DLPack, one that its type defines precedes one
+    that only the object has:
+
+    1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...; or a
+       reader for a library without it (MXNet, OpenVINO, tinygrad), or with a wrong description
+       (booleans of ONNX Runtime).
+    2. `__cuda_array_interface__`: of Numba and others; the CUDA driver tells which device the
+       memory is on.
+    3. the buffer protocol: bytes, array.array, memoryview, mmap, shared memory, ctypes. The buffer
+       stays locked as long as the result lives: its owner cannot be resized or closed.
+    4. `__array_interface__`: images of Pillow.
+    5. `__arrow_c_array__`: Arrow arrays of one dimension, such as nanoarrow's. Read-only.
+    6. `__array__`: Series of pandas and polars, DataArrays of xarray, NumPy's scalars (before their
+       buffer, which has no type for dates).
+
+    The memory is shared if x shares it and `device` allows it. Pillow, scalars, NumPy arrays in
+    another byte order, and Series of some types return a copy, and `is_copied` is True. Missing
+    values are never shown as numbers: masked elements, nulls of Arrow and polars, also in lists,
+    structs and dictionaries, and NA of pandas raise a BufferError with their number; also in the
+    data that dask, xarray and narwhals hold. (NaN is a number.) So do arrays with a unit (astropy,
+    pint): see docs/hazards.md.
+
+    TypeError if x has none of these. BufferError if DLPack cannot describe the data (text, dates,
+    Python objects), or `device` cannot be reached.
+
+    >>> import array
+    >>> fastdl.asarray(array.array("d", [1, 2, 3]))
+    fastdl.Tensor([1, 2, 3], shape=(3,), dtype=float64, device=cpu:0)
+    >>> import numpy as np
+    >>> fastdl.asarray(np.ma.array([1, 2, 3], mask=[0, 1, 0]))
+    Traceback (most recent call last):
+    BufferError: the array has masked elements (1 of 3), which a tensor cannot express: pass \
+x.filled(...)
+    """
+    return _policy.asarray.asarray(x, device, copy)
+
+
+def from_pointer(
+    address: "SupportsIndex",
+    shape: "SupportsIndex | Sequence[SupportsIndex]",
+    dtype: "_DTypeLike",
+    *,
+    device: "_DeviceLike" = "cpu",
+    strides: "SupportsIndex | Sequence[SupportsIndex] | None" = None,
+    owner: object = None,
+    deleter: "Callable[[], object] | None" = None,
+    readonly: bool = False,
+    stream: object = None,
+) -> Tensor:
+    """A fastdl.Tensor on memory at an address: of ctypes, cffi, a C library, or a driver.
+
+    address: where the first element is, as an int; on OpenCL, Vulkan, Metal and the like the handle
+        of the memory. 0 only without elements.
+    shape: the sizes of the dimensions in elements, an int or a sequence of ints.
+    dtype, device: all that fastdl.DType and fastdl.Device take.
+    strides: in elements, one for each dimension. None: row-major without gaps.
+    owner: any object, kept alive as long as the memory is used: by the result, its views, and the
+        objects of other libraries on them.
+    deleter: called once, without arguments, when the memory is no longer used; then `owner` is
+        released. If from_pointer raises one of the errors below or MemoryError, it is not called:
+        the memory is still yours. After an interrupt it may have been called.
+    readonly: whether the elements must not be written.
+    stream: CUDA and ROCm only: the stream on which the memory is ready, in any form that
+        from_dlpack takes. None: the thread's work stream. -1: the caller orders all work.
+
+    The deleter runs on the thread that ends the last use, with the GIL. fastdl first waits for its
+    own copies of the memory, and for no other work on a device; on a thread without Python, or
+    where it may not wait, it defers the deleter of device memory: see docs/streams.md, "Memory in
+    flight". What it raises goes to sys.unraisablehook. Once Python has ended it is not called, and
+    `owner` is leaked. A reference cycle through `owner` or `deleter` back to the result is never
+    collected.
+
+    The arguments are checked: sizes, strides, and that no element is outside the address space. It
+    cannot be checked that the memory exists, is on that device, is large enough, has that type, and
+    remains valid; a wrong address crashes the process. An address that is not a multiple of the
+    element size is accepted, as in every import; some libraries require more (see docs/hazards.md).
+    With neither `owner` nor `deleter` you must keep the memory alive.
+
+    TypeError: an argument has the wrong type. BufferError: there is no such tensor, or its stream
+    cannot be ordered. ValueError: a stream that the device does not have, and as of DType and
+    Device.
+
+    >>> import ctypes
+    >>> memory = (ctypes.c_int32 * 6)(*range(6))
+    >>> fastdl.from_pointer(ctypes.addressof(memory), (2, 3), "int32", owner=memory).tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    return _policy.pointer.from_pointer(
+        address, shape, dtype, device, strides, owner, deleter, readonly, stream
+    )
+
+
+def encode(x: "Any", /) -> tuple[bytes, memoryview]:
+    """A header and the bytes of a host tensor, to send them; `decode` makes a tensor of both.
+
+    `x` is a Tensor or whatever `asarray` takes. The header has 10 bytes and 8 for each dimension,
+    and contains element type and shape. The memoryview is on the memory of `x`, which it keeps
+    alive, and covers only the span of `x`, not the rest of an array that `x` is a view of. If the
+    elements have gaps, it is on a compact copy. Every element type of DLPack can be encoded. Costs
+    a few microseconds.
+
+    BufferError if the tensor is on another device; other errors as for `asarray`.
+
+    >>> header, data = fastdl.encode(np.arange(6, dtype=np.int16).reshape(2, 3))
+    >>> len(header), data.nbytes
+    (26, 12)
+    >>> fastdl.decode(header, data).tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    return _policy.codec.encode(x)
+
+
+def decode(header: "Any", buffer: "Any", /) -> Tensor:
+    """A Tensor on `buffer`, as described by a `header` of `encode`, without a copy.
+
+    Both are bytes or other objects with a buffer, from any source: they are validated. The Tensor
+    keeps `buffer` alive. It is read-only if `buffer` is. A buffer may be longer than the tensor,
+    such as one that is reused for each message. Costs a few microseconds.
+
+    ValueError if the header is not one of `encode`, if it is of a newer release in a form that
+    this one does not know, or if the buffer is too short for the tensor. BufferError if `buffer`
+    is not contiguous or has Python objects, or if one of the two was released. TypeError if one of
+    the two has no buffer.
+
+    >>> header, data = fastdl.encode(np.float32([1.5, 2.5]))
+    >>> fastdl.decode(header, bytes(data))
+    fastdl.Tensor([1.5, 2.5], shape=(2,), dtype=float32, device=cpu:0, readonly)
+    """
+    return _policy.codec.decode(header, buffer)
+
+
+def producer(attribute: str) -> "Callable[[_Class], _Class]":
+    """A class decorator: instances are tensors to every library, on the memory of an attribute.
+
+    attribute: the name of an attribute or a property, which may be anything that fastdl.asarray
+    takes: an array of any library, a buffer, a fastdl.Tensor. It is read at each export, and may be
+    a different object each time.
+
+    The class gets `__dlpack__` with all keywords of the three generations of the protocol,
+    `__dlpack_device__`, `__dlpack_info__`, and an exchange table. An export keeps the memory of the
+    attribute alive, not the instance. Subclasses inherit all that.
+
+    TypeError: `attribute` is not a name, the decorated object is not a class, or the class has one
+    of these methods itself. An export raises what reading the attribute and fastdl.asarray raise.
+
+    >>> @fastdl.producer("pixels")
+    ... class Image:
+    ...     def __init__(self, height, width):
+    ...         self.pixels = bytearray(height * width)
+    >>> fastdl.from_dlpack(Image(1, 3)).tolist()
+    [0, 0, 0]
+    """
+    return _policy.producing.producer(attribute)
+
+
+class use_stream:
+    """Makes `stream` the calling thread's work stream for `device` within a `with` block.
+
+    The work stream is the one that imports without a `stream` are ready on, and the one that
+    `fastdl_work_stream` and the exchange tables of fastdl give to C code. It is the device's
+    default stream unless a block says otherwise. Blocks nest; other threads are not affected.
+
+    device: a CUDA or ROCm device, in any form that fastdl.Device takes. Managed and pinned memory
+        of the same number follow it.
+    stream: as for `Tensor.record`. A stream object is kept alive; if you pass a number, keep the
+        stream alive until the block ends.
+
+    Consumers wait for the work that C code queued on `stream`, on tensors that it got within the
+    block. To pass one to another thread before the block ends, call `Tensor.record` first.
+
+    ValueError and TypeError as in `from_dlpack`. RuntimeError if it is entered twice at a time, or
+    left on another thread.
+
+    >>> stream = 94_000_000_000_016  # torch.cuda.Stream(), a cuda.core.Stream, a handle, ...
+    >>> with fastdl.use_stream("cuda:0", stream):
+    ...     pass  # imports are ready on it, and C code gets it
+    """
+
+    def __init__(self, device: "_DeviceLike", stream: object) -> None:
+        self._scope = _policy.streams.scope(device, stream)
+
+    def __enter__(self) -> "use_stream":
+        self._scope.begin()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._scope.end()
+
+
+def get_include() -> str:
+    """The folder to pass to a compiler as `-I`, so that `#include <fastdl/fastdl.h>` is found.
+
+    >>> import pathlib
+    >>> pathlib.Path(fastdl.get_include(), "fastdl", "fastdl.h").exists()
+    True
+    """
+    from fastdl import _build
+
+    return _build.get_include()
+
+
+def get_sources() -> list[str]:
+    """The path of fastdl.c, to be added to the sources of an extension module in C, unless one of
+    its files defines FASTDL_IMPLEMENTATION. It is absolute, which setuptools refuses: there, add a
+    file of your own with the line `#include <fastdl/fastdl.c>`.
+
+    >>> fastdl.get_sources()[0].endswith("fastdl.c")
+    True
+    """
+    from fastdl import _build
+
+    return _build.get_sources()
 
 
 def __dir__() -> list[str]:

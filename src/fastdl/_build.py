@@ -7,12 +7,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def get_include() -> str:
-    """The folder to pass to a compiler as `-I`, so that `#include <fastdl/fastdl.h>` is found.
-
-    >>> import pathlib
-    >>> pathlib.Path(fastdl.get_include(), "fastdl", "fastdl.h").exists()
-    True
-    """
+    """See fastdl.get_include."""
     installed = os.path.join(_PACKAGE, "include")
     if os.path.isdir(installed):
         return installed
@@ -20,13 +15,7 @@ def get_include() -> str:
 
 
 def get_sources() -> list[str]:
-    """The path of fastdl.c, to be added to the sources of an extension module in C, unless one of
-    its files defines FASTDL_IMPLEMENTATION. It is absolute, which setuptools refuses: there, add a
-    file of your own with the line `#include <fastdl/fastdl.c>`.
-
-    >>> fastdl.get_sources()[0].endswith("fastdl.c")
-    True
-    """
+    """See fastdl.get_sources."""
     return [os.path.join(get_include(), "fastdl", "fastdl.c")]
 
 

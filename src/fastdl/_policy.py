@@ -2,28 +2,47 @@
 
 No layer imports one above it. A module that calls one receives this module once, on import, as
 `policy`. In C the lower layer declares a pointer, or a table of them, and the higher one sets it.
+
+The attributes are modules, which are loaded when they are first used: `import fastdl` is fast.
+Except `streams`: Tensor.record may be called when Python ends, which can import no more.
 """
 
 import sys
 
-from fastdl._bridges import lookup as lookup
-from fastdl._bridges import numpy as numpy
-from fastdl._convert import complete as complete
 from fastdl._convert import convert as convert
-from fastdl._convert import pickling as pickling
-from fastdl._convert import refusals as refusals
-from fastdl._convert import targets as targets
-from fastdl._convert import token as token
-from fastdl._convert import values as values
 from fastdl._core import exchange, foreign, tensor
-from fastdl._protocol import consumer as consumer
-from fastdl._protocol import cuda_array as cuda_array
-from fastdl._protocol import placement as placement
-from fastdl._protocol import producer as producer
+from fastdl._devices import driver as driver  # sets pointers of the core
 from fastdl._protocol import streams as streams
+
+_CONVERT = "asarray codec complete pickling producing refusals targets token values"
+_MODULES = {
+    **dict.fromkeys(("lookup", "numpy"), "_bridges"),
+    **dict.fromkeys(_CONVERT.split(), "_convert"),
+    **dict.fromkeys("consumer cuda_array placement pointer producer".split(), "_protocol"),
+}
+
+
+def __getattr__(name):
+    """Loads a module. Of several threads, the first does, and the others wait for it."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = globals()[name] = __import__(f"fastdl.{_MODULES[name]}.{name}", fromlist=["*"])
+    return module
+
+
+def unpickle(*arguments):
+    """The function whose name is in pickles."""
+    from fastdl._convert import pickling
+
+    return pickling.unpickle(*arguments)
+
+
+unpickle.__module__, unpickle.__qualname__ = "fastdl", "_unpickle"
 
 
 def connect() -> None:
     """Called once, on import."""
     for layer in (foreign, tensor, exchange, convert):
         layer.install(sys.modules[__name__])
+    if "multiprocessing.reduction" in sys.modules:
+        __getattr__("pickling")  # registers with its pickler, before one is in progress

@@ -14,6 +14,7 @@ from fastdl._protocol import consumer
 from tests.support.comparing import Theirs, are_equal
 from tests.support.ctypes_dlpack import FakeProducer, capsule_of
 from tests.support.dlpack_h import enumerators
+from tests.support.isolate import run_isolated
 from tests.support.named import named
 
 # DLDeviceType of DLPack 1.3, typed in from the specification.
@@ -45,6 +46,43 @@ def test_the_numbers_are_those_of_dlpack_h():
 def test_device_types():
     assert issubclass(fastdl.DeviceType, enum.IntEnum)
     assert {member.name.lower(): int(member) for member in fastdl.DeviceType} == NUMBERS
+
+
+def test_device_types_are_loaded_when_they_are_first_used():
+    """What was imported before is used as the class that takes its place."""
+    run_isolated("""
+        import sys
+        import fastdl
+        from fastdl import DeviceType
+        assert fastdl.Device("cuda:1") == (2, 1) and "enum" not in sys.modules
+        repr(fastdl.empty(3).device)
+        assert "enum" not in sys.modules
+        assert fastdl.Device("rocm").type is DeviceType.ROCM
+        assert fastdl.DeviceType is type(DeviceType.CPU)
+
+        import copy, enum, pickle
+        assert issubclass(DeviceType, enum.IntEnum) and isinstance(DeviceType, enum.EnumMeta)
+        assert DeviceType == fastdl.DeviceType == DeviceType
+        assert {DeviceType: 1}[fastdl.DeviceType] == 1
+        assert DeviceType(2) is DeviceType["CUDA"] is fastdl.DeviceType.CUDA
+        assert [*DeviceType] == [*fastdl.DeviceType] and len(DeviceType) == len([*DeviceType])
+        assert DeviceType.CPU in DeviceType and isinstance(DeviceType.CPU, DeviceType)
+        assert repr(DeviceType) == repr(fastdl.DeviceType) and dir(DeviceType)
+        assert DeviceType | None == fastdl.DeviceType | None
+        assert pickle.loads(pickle.dumps(DeviceType)) is fastdl.DeviceType
+        assert fastdl.Device(DeviceType.CUDA) == "cuda"
+    """)
+
+
+@pytest.mark.parametrize("use", ["DeviceType.CPU", "DeviceType(1)", "Device((1, 0)).type"])
+def test_the_first_use_of_device_types(use):
+    run_isolated(f"""
+        import fastdl
+        assert fastdl.{use} is fastdl.DeviceType.CPU
+        import pickle
+        assert type(fastdl.DeviceType.CPU) is fastdl.DeviceType
+        assert pickle.loads(pickle.dumps(fastdl.DeviceType.CPU)) is fastdl.DeviceType.CPU
+    """)
 
 
 @pytest.mark.parametrize(("name", "number"), NUMBERS.items())

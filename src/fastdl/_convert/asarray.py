@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from fastdl._core.device import _DeviceLike
     from fastdl._core.exchange import _DLPackLike
 
     class _SupportsArray(Protocol):
@@ -50,49 +49,8 @@ if TYPE_CHECKING:
     )
 
 
-def asarray(
-    x: "_ArrayLike", /, *, device: "_DeviceLike | None" = None, copy: "bool | None" = None
-) -> Tensor:
-    """A fastdl.Tensor on the memory of anything that exposes an array or a buffer.
-
-    x: see below.
-    device: where the result must be, as in fastdl.from_dlpack; None: where x is.
-    copy: True always copies, False never does (CopyRequiredError), None copies if it must.
-
-    The first of these that x has is used; except for DLPack, one that its type defines precedes one
-    that only the object has:
-
-    1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...; or a
-       reader for a library without it (MXNet, OpenVINO, tinygrad), or with a wrong description
-       (booleans of ONNX Runtime).
-    2. `__cuda_array_interface__`: of Numba and others; the CUDA driver tells which device the
-       memory is on.
-    3. the buffer protocol: bytes, array.array, memoryview, mmap, shared memory, ctypes. The buffer
-       stays locked as long as the result lives: its owner cannot be resized or closed.
-    4. `__array_interface__`: images of Pillow.
-    5. `__arrow_c_array__`: Arrow arrays of one dimension, such as nanoarrow's. Read-only.
-    6. `__array__`: Series of pandas and polars, DataArrays of xarray, NumPy's scalars (before their
-       buffer, which has no type for dates).
-
-    The memory is shared if x shares it and `device` allows it. Pillow, scalars, NumPy arrays in
-    another byte order, and Series of some types return a copy, and `is_copied` is True. Missing
-    values are never shown as numbers: masked elements, nulls of Arrow and polars, also in lists,
-    structs and dictionaries, and NA of pandas raise a BufferError with their number; also in the
-    data that dask, xarray and narwhals hold. (NaN is a number.) So do arrays with a unit (astropy,
-    pint): see docs/hazards.md.
-
-    TypeError if x has none of these. BufferError if DLPack cannot describe the data (text, dates,
-    Python objects), or `device` cannot be reached.
-
-    >>> import array
-    >>> fastdl.asarray(array.array("d", [1, 2, 3]))
-    fastdl.Tensor([1, 2, 3], shape=(3,), dtype=float64, device=cpu:0)
-    >>> import numpy as np
-    >>> fastdl.asarray(np.ma.array([1, 2, 3], mask=[0, 1, 0]))
-    Traceback (most recent call last):
-    BufferError: the array has masked elements (1 of 3), which a tensor cannot express: pass \
-x.filled(...)
-    """
+def asarray(x, device: "Device | None" = None, copy=None) -> Tensor:
+    """See fastdl.asarray."""
     if device is not None or copy is not None:
         return acquire(x, None if device is None else Device(device), copy)
     array_of = missing.array_of.get(id(type(x)))

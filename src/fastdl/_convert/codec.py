@@ -21,30 +21,15 @@ from fastdl._core.errors import type_name
 
 TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
 MAGIC, VERSION = b"fdl", 1
 IN_COLUMNS, PADDED = 1, 2  # flags
 FIXED = 10  # bytes before the dimensions
 
 
-def encode(x: "Any", /) -> tuple[bytes, memoryview]:
-    """A header and the bytes of a host tensor, to send them; `decode` makes a tensor of both.
-
-    `x` is a Tensor or whatever `asarray` takes. The header has 10 bytes and 8 for each dimension,
-    and contains element type and shape. The memoryview is on the memory of `x`, which it keeps
-    alive, and covers only the span of `x`, not the rest of an array that `x` is a view of. If the
-    elements have gaps, it is on a compact copy. Every element type of DLPack can be encoded. Costs
-    a few microseconds.
-
-    BufferError if the tensor is on another device; other errors as for `asarray`.
-
-    >>> header, data = fastdl.encode(np.arange(6, dtype=np.int16).reshape(2, 3))
-    >>> len(header), data.nbytes
-    (26, 12)
-    >>> fastdl.decode(header, data).tolist()
-    [[0, 1, 2], [3, 4, 5]]
-    """
+def encode(x) -> tuple[bytes, memoryview]:
+    """See fastdl.encode."""
     tensor = x if type(x) is core.Tensor else asarray(x)
     if not tensor.device.is_host:
         raise BufferError(
@@ -56,22 +41,8 @@ def encode(x: "Any", /) -> tuple[bytes, memoryview]:
     return b"".join([bytes(fixed), *(n.to_bytes(8, "little") for n in shape)]), memoryview(memory)
 
 
-def decode(header: "Any", buffer: "Any", /) -> core.Tensor:
-    """A Tensor on `buffer`, as described by a `header` of `encode`, without a copy.
-
-    Both are bytes or other objects with a buffer, from any source: they are validated. The Tensor
-    keeps `buffer` alive. It is read-only if `buffer` is. A buffer may be longer than the tensor,
-    such as one that is reused for each message. Costs a few microseconds.
-
-    ValueError if the header is not one of `encode`, if it is of a newer release in a form that
-    this one does not know, or if the buffer is too short for the tensor. BufferError if `buffer`
-    is not contiguous or has Python objects, or if one of the two was released. TypeError if one of
-    the two has no buffer.
-
-    >>> header, data = fastdl.encode(np.float32([1.5, 2.5]))
-    >>> fastdl.decode(header, bytes(data))
-    fastdl.Tensor([1.5, 2.5], shape=(2,), dtype=float32, device=cpu:0, readonly)
-    """
+def decode(header, buffer) -> core.Tensor:
+    """See fastdl.decode."""
     try:
         view = memoryview(header)
         # Not all of another buffer. One without dimensions is of a few bytes, and has no slices.

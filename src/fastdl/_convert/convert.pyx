@@ -30,7 +30,6 @@ from fastdl._core.native cimport (
     FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU, kDLFloat4_e2m1fn,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object
-from fastdl._bridges.bridge import DEVICE, HOST
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import Device
@@ -85,6 +84,7 @@ ctypedef struct limits:  # what the Bridge of a library says of tensors that it 
 
 
 cdef limits limits_of(bridge) except *:
+    from fastdl._bridges.bridge import DEVICE, HOST  # not needed by `import fastdl`
     cdef limits takes
     memset(&takes, 0, sizeof(takes))
     takes.strides, takes.readonly = bridge.strides, bridge.readonly

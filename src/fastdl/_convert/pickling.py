@@ -14,7 +14,7 @@ MANY = 1 << 20  # bytes: copying fewer may be faster than pickling an ndarray
 
 
 def reduce(tensor, protocol):
-    """The result of Tensor.__reduce_ex__.
+    """The arguments of `unpickle` in the result of Tensor.__reduce_ex__.
 
     From protocol 5 on the memory itself is a PickleBuffer, which may be transmitted out of band.
     """
@@ -27,7 +27,7 @@ def reduce(tensor, protocol):
         stored = Carried(memory, False)
     else:
         stored = Stored(memory, tensor.readonly)
-    return unpickle, (stored, *described)
+    return stored, *described
 
 
 def check_host(tensor):
@@ -124,6 +124,3 @@ def unpickle(memory, dtype, shape, order, padded, *newer):
     except (IndexError, TypeError) as error:
         memoryview(memory).release()  # TypeError if it has no buffer
         raise ValueError(f"expected a dtype and a shape as tuples of ints: {error}") from error
-
-
-unpickle.__module__, unpickle.__qualname__ = "fastdl", "_unpickle"

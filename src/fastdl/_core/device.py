@@ -1,16 +1,16 @@
 """Devices: their types, their names, and what fastdl can do with each."""
 
-from collections import namedtuple
-from enum import IntEnum
-from functools import lru_cache
+import sys
 
 from fastdl import _native
 from fastdl._core import foreign
-from fastdl._core.errors import nearest, type_name
+from fastdl._core.errors import cached, nearest, type_name
 
 TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from typing import Protocol, SupportsIndex, TypeAlias, final, overload
+
+    from fastdl._core.device_type import DeviceType as DeviceType
 
     class _SupportsDevice(Protocol):
         def __dlpack_device__(self) -> tuple[int, int]: ...
@@ -38,38 +38,57 @@ else:
         return cls
 
 
-_Fact = namedtuple("_Fact", "number name host addresses stream")
+class _Fact:
+    __slots__ = "addresses", "host", "name", "number", "stream"
+
+    def __init__(self, *row):
+        self.number, self.name, self.host, self.addresses, self.stream = row
+
+
 _BY_NUMBER = {row[0]: _Fact(*row) for row in _native.device_facts()}
 _BY_NAME = {fact.name: fact.number for fact in _BY_NUMBER.values()}
 
 
-class DeviceType(IntEnum):
-    """The device types of DLPack 1.3, numbered as DLDeviceType.
+class _Unloaded:
+    """fastdl.DeviceType until it is first used, when the enumeration takes its place. It is not a
+    `__getattr__` of the package, with which every `fastdl.name` is slower.
 
-    >>> fastdl.empty(3).device.type is fastdl.DeviceType.CPU
-    True
+    References to this object that were taken before work as the class and equal it, but are not
+    identical with it, nor classes for `match`.
     """
 
-    # The rows of _native.device_facts, repeated for type checkers.
-    CPU = 1
-    CUDA = 2
-    CUDA_HOST = 3
-    OPENCL = 4
-    VULKAN = 7
-    METAL = 8
-    VPI = 9
-    ROCM = 10
-    ROCM_HOST = 11
-    EXT_DEV = 12
-    CUDA_MANAGED = 13
-    ONEAPI = 14
-    WEBGPU = 15
-    HEXAGON = 16
-    MAIA = 17
-    TRN = 18
+    def __getattribute__(self, name):
+        if name == "__reduce_ex__":  # not that of the members
+            return lambda protocol: (type, (_load()(1),))
+        return getattr(_load(), name)
 
 
-DeviceType.__module__ = "fastdl"  # where pickles look for it
+def _special(name):
+    return lambda self, *arguments: getattr(type(_load()), name)(_load(), *arguments)
+
+
+for _name in (
+    *("__call__", "__contains__", "__dir__", "__eq__", "__getitem__", "__hash__"),
+    *("__instancecheck__", "__iter__", "__len__", "__or__", "__repr__", "__reversed__", "__ror__"),
+    "__subclasscheck__",
+):
+    setattr(_Unloaded, _name, _special(_name))
+
+if not TYPE_CHECKING:
+    DeviceType = _Unloaded()
+
+_members: "dict[int, DeviceType]" = {}  # by number, once the enumeration is loaded
+
+
+def _load():
+    """Makes fastdl.DeviceType the enumeration, and returns that."""
+    global _members
+    from fastdl._core.device_type import DeviceType
+
+    if not _members:
+        vars(sys.modules["fastdl"])["DeviceType"] = DeviceType
+        _members = {int(member): member for member in DeviceType}
+    return DeviceType
 
 
 @final
@@ -104,9 +123,8 @@ class Device:
 
     if TYPE_CHECKING:  # the slots, which nobody may set
         _name: str
+        _number: int
 
-        @property
-        def type(self) -> DeviceType | int: ...
         @property
         def id(self) -> int: ...
         @property
@@ -117,11 +135,18 @@ class Device:
     else:  # pyright would take the properties for values of the slots
         __slots__ = {
             "_name": "The full name.",
+            "_number": "The type as an int.",
             "id": "Which of the devices of its type, from 0.",
             "is_host": "Whether the CPU may read and write the memory without a driver.",
             "stream_kind": "Which row of the stream tables applies: a fastdl_stream_kind.",
-            "type": "A DeviceType, or an int that DLPack 1.3 does not know.",
         }
+
+    @property
+    def type(self) -> "DeviceType | int":
+        """A DeviceType, or an int that DLPack 1.3 does not know."""
+        if not _members:
+            _load()
+        return _members.get(self._number, self._number)
 
     if TYPE_CHECKING:  # a block of its own: mypy ignores overloads that share one
 
@@ -150,7 +175,7 @@ class Device:
         >>> fastdl.Device("cuda:1").__dlpack_device__()
         (2, 1)
         """
-        return int(self.type), self.id
+        return self._number, self.id
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -161,7 +186,7 @@ class Device:
             return NotImplemented
         if other is None:
             return NotImplemented
-        return self.type == other.type and self.id == other.id
+        return self._number == other._number and self.id == other.id
 
     def __hash__(self) -> int:
         return hash(self._name)
@@ -170,7 +195,7 @@ class Device:
         return self._name
 
     def __repr__(self) -> str:
-        known = self.type in _BY_NUMBER
+        known = self._number in _BY_NUMBER
         return f"Device({self._name!r})" if known else f"Device{self.__dlpack_device__()}"
 
     def __reduce__(self) -> tuple[object, tuple[int, ...]]:
@@ -186,12 +211,12 @@ def make_device(number: int, ordinal: int) -> Device:
     return first or _make(number, ordinal)
 
 
-@lru_cache(maxsize=256)
+@cached
 def _make(number: int, ordinal: int) -> Device:
     fact = _BY_NUMBER.get(number, _UNKNOWN)
     self = object.__new__(Device)
     for field, value in (
-        ("type", DeviceType(number) if fact.name else number),
+        ("_number", number),
         ("id", ordinal),
         ("is_host", bool(fact.host)),
         ("stream_kind", fact.stream),
@@ -207,12 +232,12 @@ _FIRST = {number: _make(number, 0) for number in _BY_NUMBER}
 def normalised(number: "SupportsIndex", ordinal: "SupportsIndex") -> Device:
     """The Device that a producer reports. There is one host, whatever id the producer gives it."""
     number, ordinal = _whole(number, "type"), _whole(ordinal, "id")
-    return make_device(number, 0 if number == DeviceType.CPU else ordinal)
+    return make_device(number, 0 if number == 1 else ordinal)
 
 
 def _requested(number, ordinal) -> Device:
     number, ordinal = _whole(number, "type"), _whole(ordinal, "id")
-    if number == DeviceType.CPU and ordinal != 0:
+    if number == 1 and ordinal != 0:
         raise ValueError(f"expected the one CPU, 'cpu' or (1, 0), got CPU {ordinal}")
     return make_device(number, ordinal)
 
@@ -233,7 +258,7 @@ def _find(x) -> "Device | None":
     """The Device that x stands for, or None; ValueError or TypeError for numbers that are wrong."""
     if type(x) is Device:  # not a proxy
         return x
-    if isinstance(x, DeviceType):
+    if _members and isinstance(x, _load()):
         return make_device(int(x), 0)
     if isinstance(x, str):
         numbers = _parse(x)
@@ -250,7 +275,7 @@ def _find(x) -> "Device | None":
     return _requested(_BY_NAME[kind] if isinstance(kind, str) else kind, ordinal)
 
 
-@lru_cache(maxsize=256)  # of numbers: which object stands for them is decided in one place
+@cached  # of numbers: which object stands for them is decided in one place
 def _parse(text: str) -> "tuple[int, int] | None":
     name, colon, ordinal = text.partition(":")
     if name not in _BY_NAME or (colon and not (ordinal.isascii() and ordinal.isdecimal())):
@@ -281,4 +306,4 @@ _HINTS = {
     "managed": ("cuda_managed",),
 }
 
-CPU = make_device(DeviceType.CPU, 0)
+CPU = make_device(1, 0)

@@ -1,11 +1,8 @@
 """Element types: their names, sizes and codes."""
 
-from collections import namedtuple
-from functools import lru_cache
-
 from fastdl import _native
 from fastdl._core import foreign
-from fastdl._core.errors import nearest, type_name
+from fastdl._core.errors import cached, nearest, type_name
 
 TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
@@ -41,7 +38,13 @@ else:
         return cls
 
 
-_Fact = namedtuple("_Fact", "name code bits format")
+class _Fact:
+    __slots__ = "bits", "code", "format", "name"
+
+    def __init__(self, *row):
+        self.name, self.code, self.bits, self.format = row
+
+
 _FACTS = [_Fact(*row) for row in _native.dtype_facts()]
 _BY_NAME = {fact.name: fact for fact in _FACTS}
 _BY_CODE = {(fact.code, fact.bits): fact for fact in _FACTS}
@@ -190,7 +193,7 @@ def make_dtype(code: int, bits: int, lanes: int) -> DType:
     return named or _make(code, bits, lanes)
 
 
-@lru_cache(maxsize=256)
+@cached
 def _make(code: int, bits: int, lanes: int) -> DType:
     fact = _BY_CODE.get((code, bits))
     name = fact.name if fact else f"opaque{code}_{bits}"
@@ -240,9 +243,9 @@ def _typestrs(fact):
 
 _NAMED = {pair: _make(*pair, 1) for pair in _BY_CODE}
 _BY_TYPESTR = {
-    typestr: make_dtype(fact.code, fact.bits, 1) for fact in _FACTS for typestr in _typestrs(fact)
+    typestr: _NAMED[pair] for pair, fact in _BY_CODE.items() for typestr in _typestrs(fact)
 }
-_BY_TEXT = {**_BY_TYPESTR, **{fact.name: make_dtype(fact.code, fact.bits, 1) for fact in _FACTS}}
+_BY_TEXT = {**_BY_TYPESTR, **{dtype.name: dtype for dtype in _NAMED.values()}}
 
 
 def of_typestr(text: str) -> "DType | None":

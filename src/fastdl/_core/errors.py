@@ -1,4 +1,4 @@
-"""The exception that fastdl adds, and how messages name a type."""
+"""The exception that fastdl adds, how messages name a type, and a cache of results."""
 
 from fastdl._core.foreign import module_of, package_of
 
@@ -71,3 +71,21 @@ def nearest(text: str, names, elsewhere) -> str:
     lower = text.strip().lower()
     found = elsewhere.get(lower) or get_close_matches(lower, list(names), n=1)
     return f": did you mean {' or '.join(map(repr, found))}?" if found else ""
+
+
+def cached(function):
+    """Like functools.lru_cache, which `import fastdl` need not load: keeps up to 256 results, but
+    not None. Concurrent calls with equal arguments return the same object."""
+    results: dict[tuple[object, ...], object] = {}
+
+    def call(*arguments):
+        found = results.get(arguments)
+        if found is None:
+            found = function(*arguments)
+            if found is not None:
+                if len(results) >= 256:
+                    results.clear()
+                found = results.setdefault(arguments, found)
+        return found
+
+    return call

@@ -6,8 +6,6 @@ and every export is another description of the same block. Code in this file tha
 description either stores it in a Tensor, passes it to a consumer, or releases it before the
 function ends; functions that consume an argument say so.
 """
-import math
-
 import cython
 
 from cpython.buffer cimport (
@@ -888,7 +886,7 @@ cdef class Tensor:
     # ---- copying and pickling ----
 
     def __reduce_ex__(self, protocol):
-        return policy.pickling.reduce(self, protocol)
+        return policy.unpickle, policy.pickling.reduce(self, protocol)
 
     def __copy__(self):
         return self.copy()
@@ -1110,13 +1108,16 @@ cdef class Tensor:
     # Without these, the functions of math go through float, where large integers lose digits.
 
     def __floor__(self):
-        return policy.values.number(self, math.floor)
+        from math import floor
+        return policy.values.number(self, floor)
 
     def __ceil__(self):
-        return policy.values.number(self, math.ceil)
+        from math import ceil
+        return policy.values.number(self, ceil)
 
     def __trunc__(self):
-        return policy.values.number(self, math.trunc)
+        from math import trunc
+        return policy.values.number(self, trunc)
 
     def __format__(self, form):
         return policy.values.number(self, format, form) if form else str(self)

@@ -9,63 +9,13 @@ from fastdl._protocol.streams import consumer_stream
 
 TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, SupportsIndex
-
-    from fastdl._core.device import _DeviceLike
-    from fastdl._core.dtype import _DTypeLike
+    from typing import Any
 
 
 def from_pointer(
-    address: "SupportsIndex",
-    shape: "SupportsIndex | Sequence[SupportsIndex]",
-    dtype: "_DTypeLike",
-    *,
-    device: "_DeviceLike" = "cpu",
-    strides: "SupportsIndex | Sequence[SupportsIndex] | None" = None,
-    owner: object = None,
-    deleter: "Callable[[], object] | None" = None,
-    readonly: bool = False,
-    stream: object = None,
+    address, shape, dtype, device, strides, owner, deleter, readonly, stream
 ) -> core.Tensor:
-    """A fastdl.Tensor on memory at an address: of ctypes, cffi, a C library, or a driver.
-
-    address: where the first element is, as an int; on OpenCL, Vulkan, Metal and the like the handle
-        of the memory. 0 only without elements.
-    shape: the sizes of the dimensions in elements, an int or a sequence of ints.
-    dtype, device: all that fastdl.DType and fastdl.Device take.
-    strides: in elements, one for each dimension. None: row-major without gaps.
-    owner: any object, kept alive as long as the memory is used: by the result, its views, and the
-        objects of other libraries on them.
-    deleter: called once, without arguments, when the memory is no longer used; then `owner` is
-        released. If from_pointer raises one of the errors below or MemoryError, it is not called:
-        the memory is still yours. After an interrupt it may have been called.
-    readonly: whether the elements must not be written.
-    stream: CUDA and ROCm only: the stream on which the memory is ready, in any form that
-        from_dlpack takes. None: the thread's work stream. -1: the caller orders all work.
-
-    The deleter runs on the thread that ends the last use, with the GIL. fastdl first waits for its
-    own copies of the memory, and for no other work on a device; on a thread without Python, or
-    where it may not wait, it defers the deleter of device memory: see docs/streams.md, "Memory in
-    flight". What it raises goes to sys.unraisablehook. Once Python has ended it is not called, and
-    `owner` is leaked. A reference cycle through `owner` or `deleter` back to the result is never
-    collected.
-
-    The arguments are checked: sizes, strides, and that no element is outside the address space. It
-    cannot be checked that the memory exists, is on that device, is large enough, has that type, and
-    remains valid; a wrong address crashes the process. An address that is not a multiple of the
-    element size is accepted, as in every import; some libraries require more (see docs/hazards.md).
-    With neither `owner` nor `deleter` you must keep the memory alive.
-
-    TypeError: an argument has the wrong type. BufferError: there is no such tensor, or its stream
-    cannot be ordered. ValueError: a stream that the device does not have, and as of DType and
-    Device.
-
-    >>> import ctypes
-    >>> memory = (ctypes.c_int32 * 6)(*range(6))
-    >>> fastdl.from_pointer(ctypes.addressof(memory), (2, 3), "int32", owner=memory).tolist()
-    [[0, 1, 2], [3, 4, 5]]
-    """
+    """See fastdl.from_pointer."""
     number = as_int(address)
     if number is None:
         raise TypeError(

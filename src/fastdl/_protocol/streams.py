@@ -15,7 +15,7 @@ from fastdl._devices import driver
 
 TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
-    from fastdl._core.device import _DeviceLike
+    pass
 
 NONE, CUDA, ROCM = range(3)  # fastdl_stream_kind in fastdl.h
 
@@ -161,37 +161,8 @@ def release(tensor: core.Tensor, stream) -> None:
     driver.release(tensor, require_stream(stream, tensor.device))
 
 
-class use_stream:
-    """Makes `stream` the calling thread's work stream for `device` within a `with` block.
-
-    The work stream is the one that imports without a `stream` are ready on, and the one that
-    `fastdl_work_stream` and the exchange tables of fastdl give to C code. It is the device's
-    default stream unless a block says otherwise. Blocks nest; other threads are not affected.
-
-    device: a CUDA or ROCm device, in any form that fastdl.Device takes. Managed and pinned memory
-        of the same number follow it.
-    stream: as for `Tensor.record`. A stream object is kept alive; if you pass a number, keep the
-        stream alive until the block ends.
-
-    Consumers wait for the work that C code queued on `stream`, on tensors that it got within the
-    block. To pass one to another thread before the block ends, call `Tensor.record` first.
-
-    ValueError and TypeError as in `from_dlpack`. RuntimeError if it is entered twice at a time, or
-    left on another thread.
-
-    >>> stream = 94_000_000_000_016  # torch.cuda.Stream(), a cuda.core.Stream, a handle, ...
-    >>> with fastdl.use_stream("cuda:0", stream):
-    ...     pass  # imports are ready on it, and C code gets it
-    """
-
-    def __init__(self, device: "_DeviceLike", stream: object) -> None:
-        target = Device(device)
-        number = require_stream(stream, target)
-        self._scope = driver.StreamScope(*target.__dlpack_device__(), number, stream)
-
-    def __enter__(self) -> "use_stream":
-        self._scope.begin()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._scope.end()
+def scope(device, stream) -> driver.StreamScope:
+    """What fastdl.use_stream enters and leaves."""
+    target = Device(device)
+    number = require_stream(stream, target)
+    return driver.StreamScope(*target.__dlpack_device__(), number, stream)
