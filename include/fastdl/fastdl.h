@@ -1137,8 +1137,9 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * ValueError. Other types can be copied but not converted. The copy lasts until fastdl_release;
  * `flags` contain IS_COPIED. Only host memory is copied: a device tensor must be converted by its
  * own library, and is refused as without the rule. So is an argument that is to be written
- * (FASTDL_WRITABLE), since the caller would not see the result. The GIL is not released while
- * copying.
+ * (FASTDL_WRITABLE), since the caller would not see the result. A copy of more than 64 kB releases
+ * the GIL while it keeps its source alive. Other threads may then run Python, also to change the
+ * objects of views that were borrowed before.
  *
  * FASTDL_ASARRAY: an object without `__dlpack__` and without an exchange table is passed to
  * fastdl.asarray, and the view is of the tensor that it returns, until fastdl_release: of a buffer
@@ -1694,6 +1695,9 @@ static inline int fastdl_has_succeeded_(void)
 {
     return FASTDL_LIKELY_(PyErr_Occurred() == NULL) || fastdl_clear_if_(PyExc_Exception);
 }
+
+/* Copies of more bytes on the host release the GIL. */
+#define FASTDL_LARGE_COPY_ 65536
 
 /* ---- owning and results ---- */
 

@@ -1,9 +1,16 @@
 """Copies of host memory in any layout, compared with NumPy's."""
 
+import sys
+
 import numpy as np
+import pytest
 from hypothesis import given
 
 import fastdl
+from tests.support import c_producers
+from tests.support.headers import ALONE, INSTALLED
+from tests.support.specs import CONVERT, COPY, FLOAT32, C
+from tests.support.threads import runs_during
 from tests.support.views import arrays
 
 
@@ -35,3 +42,34 @@ def test_the_stride_of_a_dimension_of_size_1_says_nothing():
     )
     tensor = fastdl.from_dlpack(array)
     assert tensor.copy().tolist() == array.tolist()
+
+
+LARGE = 1 << 16  # bytes, of a copy that still keeps the GIL
+
+
+def exporting(api):
+    return lambda x: c_producers.given(api.Exporting, x).__dlpack__(max_version=(1, 3), copy=True)
+
+
+COPIES = {
+    "copy": lambda x: fastdl.from_dlpack(x).copy(),
+    "from_dlpack": lambda x: fastdl.from_dlpack(x, copy=True),
+    "convert": lambda x: fastdl.convert(x, np.ndarray, copy=True),
+    "tobytes": lambda x: fastdl.from_dlpack(x).tobytes(),
+}
+for world, api in {**ALONE, **INSTALLED}.items():
+    COPIES[f"{world}: copied"] = lambda x, api=api: api.own_as(x, "x", {"layout": C, "rules": COPY})
+    COPIES[f"{world}: converted"] = lambda x, api=api: api.borrow_as(
+        x, "x", {"dtypes": [FLOAT32], "rules": CONVERT}
+    )
+for world, api in c_producers.WORLDS.items():
+    COPIES[f"{world}: a producer"] = exporting(api)
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+def test_a_large_copy_releases_the_gil(copy):
+    array = np.ones((1024, 1024)).T
+    assert runs_during(lambda: copy(array))
+    if getattr(sys, "_is_gil_enabled", lambda: True)():
+        small = np.ones((LARGE // 64, 8)).T
+        assert not runs_during(lambda: copy(small))

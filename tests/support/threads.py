@@ -47,3 +47,28 @@ def together(*functions, rounds=ROUNDS, collect=True):
         sys.setswitchinterval(interval)
     if errors:
         raise errors[0]
+
+
+def runs_during(function, meanwhile=lambda: None, attempts=200):
+    """Whether another thread can run Python while `function` runs, as it can if that releases the
+    GIL: calls it until that thread has run `meanwhile`."""
+    gate, ran = threading.Lock(), []
+    gate.acquire()
+
+    def run():
+        gate.acquire()
+        meanwhile()
+        ran.append(True)
+
+    thread, interval = threading.Thread(target=run), sys.getswitchinterval()
+    sys.setswitchinterval(10_000)  # a thread keeps the GIL until it waits or releases it
+    try:
+        thread.start()  # returns once the other thread waits
+        gate.release()
+        while not ran and attempts > 0:
+            function()
+            attempts -= 1
+        return bool(ran)
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()

@@ -309,11 +309,12 @@ static int fastdl_next_row_(fastdl_walk_ *walk)
     return 0;
 }
 
-/* A copy without a conversion. The package has loops for it that are blocked for the cache. */
-static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, char order)
+/* A copy without a conversion, of `bytes` bytes. The package has loops for it that are blocked for
+ * the cache. */
+static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, char order,
+                              int64_t bytes, const fastdl_runtime *package)
 {
     fastdl_walk_ walk;
-    const fastdl_runtime *package = fastdl_package_();
     if (package != NULL) {
         int64_t shape[FASTDL_MAX_NDIM], strides[FASTDL_MAX_NDIM];
         DLTensor turned = *from;
@@ -324,6 +325,10 @@ static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, ch
             turned.strides = strides;
         }
         package->copy(&turned, flags, to);
+        return;
+    }
+    if (fastdl_is_packed(from->dtype, flags)) { /* which is compact */
+        memcpy(to, (const char *)from->data + from->byte_offset, (size_t)bytes);
         return;
     }
     fastdl_start_walk_(from, order, &walk);
@@ -395,16 +400,34 @@ static int fastdl_convert_rows_(const DLTensor *from, const DLTensor *target, ch
     return 0;
 }
 
-/* Fills in a copy that fastdl_new_copy_ made of a host tensor. */
+/* Fills in a copy that fastdl_new_copy_ made of a host tensor: 0, or -1 for an integer that does
+ * not fit. A large copy releases the GIL: the caller keeps the memory alive, and what another
+ * thread may replace, shape and strides, is read before. */
 static int fastdl_fill_copy_(const DLTensor *from, uint64_t flags, const DLTensor *to, char order,
                              fastdl_misfit_ *misfit)
 {
-    if (fastdl_is_empty_(from))
+    const fastdl_runtime *package = fastdl_package_(); /* needs the GIL */
+    int64_t strides[FASTDL_MAX_NDIM];
+    PyThreadState *released = NULL;
+    DLTensor source = *from;
+    fastdl_layout layout;
+    int result = 0;
+    (void)fastdl_check(to, flags, &layout);
+    if (layout.nbytes == 0)
         return 0;
+    for (int32_t i = 0; i < from->ndim; i++)
+        strides[i] = from->strides[i];
+    source.shape = to->shape;
+    source.strides = strides;
+    if (layout.nbytes > FASTDL_LARGE_COPY_)
+        released = PyEval_SaveThread();
     if (fastdl_dtype(from->dtype) != fastdl_dtype(to->dtype))
-        return fastdl_convert_rows_(from, to, order, misfit);
-    fastdl_copy_rows_(from, flags, (char *)to->data, order);
-    return 0;
+        result = fastdl_convert_rows_(&source, to, order, misfit);
+    else
+        fastdl_copy_rows_(&source, flags, (char *)to->data, order, layout.nbytes, package);
+    if (released != NULL)
+        PyEval_RestoreThread(released);
+    return result;
 }
 
 /* A row-major copy of a tensor in host memory. NULL with MemoryError. */
@@ -414,7 +437,6 @@ static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *descr
     DLManagedTensorVersioned *copy;
     fastdl_misfit_ unused;
     fastdl_view plan;
-    int64_t bytes;
     DLTensor from = description->dl;
     if (from.strides == NULL) {
         fastdl_compact_strides(from.ndim, from.shape, strides);
@@ -422,14 +444,8 @@ static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *descr
     }
     fastdl_plan_copy_(&from, description->flags, from.dtype, 'C', &plan);
     copy = fastdl_new_copy_(&plan, 256);
-    if (copy == NULL)
-        return NULL;
-    if (fastdl_is_packed(from.dtype, description->flags)) { /* which is compact */
-        if (fastdl_count_bytes_(&plan, &bytes) == 0 && bytes > 0)
-            memcpy(copy->dl_tensor.data, from.data, (size_t)bytes);
-    } else {
+    if (copy != NULL)
         (void)fastdl_fill_copy_(&from, description->flags, &copy->dl_tensor, 'C', &unused);
-    }
     return copy;
 }
 
@@ -480,17 +496,19 @@ static void fastdl_raise_misfit_(const DLTensor *copy, const char *name, uint8_t
                  name, type.text, (long long)misfit->value, where.text);
 }
 
-/* Refuses a tensor whose element type is not what its table says: 0, or -1 with an exception that
- * names the argument. What is only borrowed is not asked, to save time. */
-static int fastdl_check_copyable_(PyObject *obj, const DLTensor *tensor, const char *name)
+/* What keeps the memory of an argument alive while it is copied, a new reference. NULL with an
+ * exception that names the argument, if its element type is not what its table says. What is only
+ * borrowed is not asked, to save time. */
+static PyObject *fastdl_keep_copyable_(PyObject *obj, const DLTensor *tensor, const char *name)
 {
     const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
-    if (record == NULL)
-        return -1;
-    if (!(record->facts & FASTDL_TYPE_ASK_BITS) || fastdl_check_width_(obj, tensor) == 0)
-        return 0;
+    PyObject *keeper = record == NULL ? NULL : fastdl_keeper_(obj, record->facts);
+    if (keeper == NULL || !(record->facts & FASTDL_TYPE_ASK_BITS) ||
+        fastdl_check_width_(obj, tensor) == 0)
+        return keeper;
+    Py_DECREF(keeper);
     fastdl_name_argument_(name);
-    return -1;
+    return NULL;
 }
 
 /* Makes a copy of a host tensor that was planned for it. NULL with an exception that names the
@@ -523,6 +541,7 @@ static int fastdl_substitute_copy_(PyObject *obj, fastdl_view *view, const char 
     fastdl_spec of_copy = *spec;
     fastdl_mismatch_ reason;
     fastdl_view plan;
+    PyObject *keeper;
     if (spec->rules & FASTDL_WRITABLE || fastdl_is_packed(dtype, view->flags) ||
         !fastdl_find_device((int32_t)view->dl.device.device_type)->host ||
         *mismatch == FASTDL_WRONG_NDIM_ || *mismatch == FASTDL_WRONG_SPEC_ ||
@@ -542,9 +561,11 @@ static int fastdl_substitute_copy_(PyObject *obj, fastdl_view *view, const char 
             *mismatch = reason;
         return 1;
     }
-    if (fastdl_check_copyable_(obj, &view->dl, name) < 0)
+    keeper = fastdl_keep_copyable_(obj, &view->dl, name);
+    if (keeper == NULL)
         return -1;
     copy = fastdl_make_copy_(view, name, &plan, order, spec->alignment);
+    fastdl_release_object_(keeper);
     if (copy == NULL)
         return -1;
     fastdl_release(view);

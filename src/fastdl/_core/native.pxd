@@ -47,6 +47,7 @@ cdef extern from "<fastdl/fastdl.h>" nogil:
     const uint32_t FASTDL_ABI_MINOR
     const int FASTDL_STREAM_CUDA
     const int FASTDL_STREAM_ROCM
+    const int64_t FASTDL_LARGE_COPY_
 
     enum:
         FASTDL_SIZE_OVERFLOW

@@ -37,9 +37,10 @@ from fastdl._core.native cimport (
     DLPackDLTensorFromPyObjectNoSync, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
     DLPackManagedTensorToPyObjectNoSync, fastdl_check, fastdl_check_values_, FASTDL_DLPACK_MAJOR,
     FASTDL_DLPACK_MINOR, fastdl_fault, fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous,
-    fastdl_is_packed, fastdl_itemsize, fastdl_layout, FASTDL_MAX_NDIM, FASTDL_OFFSET_OVERFLOW,
-    FASTDL_OK, fastdl_open_capsule_, fastdl_raise_fault, fastdl_request_, FASTDL_SIZE_OVERFLOW,
-    FASTDL_TYPE_READ_ONLY, fdl_allocate, fdl_any_equals, fdl_arrow_export, fdl_arrow_has,
+    fastdl_is_packed, fastdl_itemsize, FASTDL_LARGE_COPY_, fastdl_layout, FASTDL_MAX_NDIM,
+    FASTDL_OFFSET_OVERFLOW, FASTDL_OK, fastdl_open_capsule_, fastdl_raise_fault, fastdl_request_,
+    FASTDL_SIZE_OVERFLOW, FASTDL_TYPE_READ_ONLY,
+    fdl_allocate, fdl_any_equals, fdl_arrow_export, fdl_arrow_has,
     fdl_arrow_import, fdl_arrow_nulls, fdl_arrow_stream_nulls, fdl_as_readonly, fdl_await_for_host,
     fdl_block_new, fdl_copy_compact, fdl_current_work_stream, fdl_define_dlpack, fdl_delete_with,
     fdl_description, fdl_description_copy, fdl_description_fill, fdl_description_new,
@@ -442,18 +443,18 @@ def copy_host(Tensor tensor not None):
     nbytes = check_sizes(&prototype, flags)
     cdef Tensor copy = host_memory(&prototype, flags & FDL_LASTING_FLAGS, nbytes)
     copy.description.managed.flags |= DLPACK_FLAG_BITMASK_IS_COPIED
-    cdef void *target = copy.description.managed.dl_tensor.data
-    if nbytes < SMALL_COPY:
-        fdl_copy_compact(source, flags, target)
-        return copy
-    with nogil:
-        fdl_copy_compact(source, flags, target)
+    copy_elements(source, flags, copy.description.managed.dl_tensor.data, nbytes)
     return copy
 
 
-# Copies of fewer bytes keep the GIL: they end before another thread could take it.
-cdef enum:
-    SMALL_COPY = 1 << 14
+cdef void copy_elements(
+        const DLTensor *source, uint64_t flags, void *target, int64_t nbytes) noexcept:
+    """fdl_copy_compact. A large copy releases the GIL: the caller keeps both sides alive."""
+    if nbytes <= FASTDL_LARGE_COPY_:
+        fdl_copy_compact(source, flags, target)
+        return
+    with nogil:
+        fdl_copy_compact(source, flags, target)
 
 
 def is_immutable(Tensor tensor not None):
@@ -518,8 +519,8 @@ def read_bytes(Tensor tensor not None):
     layout_of(tensor, &layout)
     fdl_await_for_host(tensor.description)
     cdef bytes result = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>layout.nbytes)
-    fdl_copy_compact(&tensor.description.managed.dl_tensor, tensor.description.managed.flags,
-                     PyBytes_AS_STRING(result))
+    copy_elements(&tensor.description.managed.dl_tensor, tensor.description.managed.flags,
+                  PyBytes_AS_STRING(result), layout.nbytes)
     return result
 
 

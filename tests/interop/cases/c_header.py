@@ -14,6 +14,8 @@ import fastdl
 from fastdl._protocol import consumer
 from tests.support.headers import ALONE, ENTRIES, INSTALLED, every_world, installed
 from tests.support.producers import Wrapper
+from tests.support.specs import COPY, C
+from tests.support.threads import runs_during
 
 from .common import freed
 from .memoryless import LACKING
@@ -346,4 +348,21 @@ def test_an_import_keeps_the_memory_whatever_becomes_of_the_tensor(enter, move, 
     assert memory() is not None
     assert fastdl.from_dlpack(kept).tolist() == [1.0, 2.0]
     del kept
+    assert freed(memory)
+
+
+@every_world
+def test_a_copy_without_the_gil_keeps_its_source(api):
+    """Another thread gives the tensor other memory while it is copied."""
+    buffer, kept = bytearray(1 << 22), []
+    array = np.frombuffer(buffer, np.float32).reshape(1024, 1024).T
+    memory, tensor = weakref.ref(array), torch.from_numpy(array)
+    del array
+
+    def replace():
+        tensor.data = torch.empty(0)
+        kept.append(memory() is not None)
+
+    assert runs_during(lambda: api.borrow_as(tensor, "x", {"layout": C, "rules": COPY}), replace)
+    assert kept == [True]
     assert freed(memory)
