@@ -1,12 +1,14 @@
 """Exchange tables: hostile ones met by fastdl, and fastdl's own met by a plain C consumer that
 was written from the specification alone (faults E1 to E10)."""
 
+import ctypes
 import gc
 
 import numpy as np
 import pytest
 
 import fastdl
+from dlpack_conformance.structs import managed_at
 from fastdl._protocol import consumer as _consumer
 from tests.support import consumer
 from tests.support.headers import ENTRIES, every_entry
@@ -472,6 +474,56 @@ def test_e10_object_of_another_type(which):
         if consumer.borrow(table, good) is not None:
             with pytest.raises(TypeError):
                 consumer.borrow(table, wrong)
+
+
+def set_shape(tensor, *shape):
+    ctypes.memmove(tensor.shape, (ctypes.c_int64 * len(shape))(*shape), 8 * len(shape))
+
+
+def turn(tensor):
+    set_shape(tensor, 3, 2)
+    ctypes.memmove(tensor.strides, (ctypes.c_int64 * 2)(1, 3), 16)
+
+
+FILLED = np.arange(6.0).reshape(2, 3)
+CHANGES = {
+    "nothing": (lambda t: None, FILLED),
+    "fewer rows": (lambda t: set_shape(t, 1, 3), FILLED[:1]),
+    "no rows": (lambda t: set_shape(t, 0, 3), FILLED[:0]),
+    "no columns": (lambda t: set_shape(t, 2, 0), FILLED[:, :0]),
+    "fewer columns": (lambda t: set_shape(t, 2, 2), FILLED[:, :2]),
+    "turned": (turn, FILLED.T),
+    "a byte offset": (lambda t: [setattr(t, "byte_offset", 24), set_shape(t, 1, 3)], FILLED[1:]),
+    "another address": (lambda t: [setattr(t, "data", t.data + 24), set_shape(t, 1)], FILLED[1:]),
+    "another type": (lambda t: setattr(t, "code", 0), FILLED.view("i8")),
+    "another CPU": (lambda t: setattr(t, "device_id", 3), FILLED),
+    "negative size": (lambda t: set_shape(t, -1, 3), None),
+    "too many bytes": (lambda t: set_shape(t, 1 << 60, 3), None),
+    "no such type": (lambda t: setattr(t, "bits", 24), None),
+    "another device": (lambda t: setattr(t, "device_type", 7), None),
+}
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
+def test_e9_what_the_caller_changed_in_new_memory(change, expected, readonly):
+    table, _ = tables()["ndarray"]
+    held, *_ = consumer.allocate(table, 2, (2, 3), (2, 64, 1), CPU)
+    managed = managed_at(held.address, True)
+    ctypes.memmove(managed.tensor.data, FILLED.ctypes.data, FILLED.nbytes)
+    managed.flags |= readonly
+    change(managed.tensor)
+    if expected is None:
+        with pytest.raises(BufferError):
+            consumer.to_object(table, held)
+        held.release()
+        return
+    array = consumer.to_object(table, held)
+    assert array.dtype == expected.dtype
+    assert array.tolist() == expected.tolist()
+    assert array.flags.writeable == (not readonly)
+    assert fastdl.from_dlpack(array.base).tolist() == expected.tolist()
+    assert array.base.device == "cpu:0"
 
 
 REJECTED = {

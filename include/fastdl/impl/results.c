@@ -50,11 +50,12 @@ static int fastdl_empty_(const DLTensor *prototype, PyTypeObject *like,
     DLTensor copy = *prototype;
     DLManagedTensorVersioned *managed = NULL;
     int failed, native;
-    const fastdl_runtime *package = fastdl_package_();
+    const fastdl_runtime *package;
     const DLPackExchangeAPI *api = fastdl_target_(like, &native);
     *out = NULL;
     if (api == NULL)
         return -1;
+    package = (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime); /* at home */
     if (package != NULL && api == package->protocol &&
         !fastdl_find_device((int32_t)prototype->device.device_type)->host)
         return package->empty(prototype, like, out);
@@ -108,13 +109,14 @@ static int fastdl_wrap_(DLManagedTensorVersioned *managed, PyTypeObject *like, P
 {
     void *object = NULL;
     int failed, native;
-    const fastdl_runtime *package = fastdl_package_();
+    const fastdl_runtime *package;
     const DLPackExchangeAPI *api = fastdl_target_(like, &native);
     *out = NULL;
     if (api == NULL) {
         fastdl_discard_(managed, NULL);
         return -1;
     }
+    package = (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime); /* at home */
     if (package != NULL && (native || api == package->protocol))
         return package->wrap(managed, like, out); /* it knows what the library accepts */
     if (native && fastdl_steps_back_(&managed->dl_tensor)) {

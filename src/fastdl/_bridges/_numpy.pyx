@@ -17,8 +17,9 @@ from fastdl._core.native cimport (
     DLDataType, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
     DLPackManagedTensorToPyObjectNoSync, DLTensor, FASTDL_MAX_NDIM, fastdl_check_exporter_,
-    fastdl_view, fdl_await_for_host, fdl_description, fdl_make_tensor, fdl_never_changes,
-    fdl_unmake_tensor, kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLInt, kDLUInt,
+    fastdl_is_contiguous, fastdl_view, fdl_await_for_host, fdl_description, fdl_description_of,
+    fdl_is_still_memory, fdl_make_tensor, fdl_never_changes, fdl_tensor_new, fdl_unmake_tensor,
+    kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLInt, kDLUInt,
 )
 from fastdl._core.exchange cimport record_of
 from fastdl._core.tensor cimport (
@@ -220,13 +221,21 @@ cdef bint never_changes(ndarray_struct *array) noexcept:
 
 
 cdef int to_array(DLManagedTensorVersioned *managed, void **out) except -1:
-    # The Tensor comes first; if NumPy then fails, the caller owns `managed` again.
-    cdef Tensor tensor = fdl_make_tensor(managed)
-    try:
-        array = make_array(tensor)
-    except:
-        fdl_unmake_tensor(<PyObject *>tensor, managed)
-        raise
+    cdef fdl_description *description = fdl_description_of(managed)
+    cdef PyObject *descriptor = NULL
+    cdef Tensor tensor
+    if description is not NULL and fdl_is_still_memory(description):
+        descriptor = descriptor_of(&managed.dl_tensor)
+    if descriptor is not NULL:
+        array = array_on(&managed.dl_tensor, False, <dtype>descriptor, 0, 1, None, description)
+    else:
+        # The Tensor comes first; if NumPy then fails, the caller owns `managed` again.
+        tensor = fdl_make_tensor(managed)
+        try:
+            array = make_array(tensor)
+        except:
+            fdl_unmake_tensor(<PyObject *>tensor, managed)
+            raise
     Py_INCREF(array)
     out[0] = <void *>array
     return 0
@@ -248,17 +257,21 @@ BRIDGE = table_capsule, np.ndarray, PyCapsule_New(<void *>borrow, "fastdl_borrow
 # ---- arrays from tensors --------------------------------------------------------------------
 
 
-cdef object array_on(
+cdef inline object array_on(
         const DLTensor *memory, bint readonly, dtype descriptor, Py_ssize_t size, int lanes,
-        object base):
-    """A NumPy array on host memory, which `base` keeps alive. `size`: of one lane, in bytes."""
+        object base, fdl_description *row_major=NULL):
+    """A NumPy array on host memory, which `base` keeps alive, or a new Tensor on the description
+    `row_major`: that is the last step that can fail. `size`: of one lane, in bytes."""
     cdef npy_intp dims[130]
-    cdef npy_intp *strides = dims + 65
+    cdef npy_intp *strides = NULL
     cdef int ndim = memory.ndim
     cdef int32_t i
     for i in range(ndim):
         dims[i] = <npy_intp>memory.shape[i]
-        strides[i] = <npy_intp>(<uint64_t>memory.strides[i] * <uint64_t>(size * lanes))
+    if row_major is NULL and (lanes > 1 or not fastdl_is_contiguous(memory, c"C")):
+        strides = dims + 65  # otherwise NumPy finds them, which is faster
+        for i in range(ndim):
+            strides[i] = <npy_intp>(<uint64_t>memory.strides[i] * <uint64_t>(size * lanes))
     if lanes > 1:
         dims[ndim] = lanes
         strides[ndim] = size
@@ -267,6 +280,8 @@ cdef object array_on(
     result = PyArray_NewFromDescr(
         &PyArray_Type, descriptor, ndim, dims, strides,
         first_byte(memory), 0 if readonly else NPY_ARRAY_WRITEABLE, NULL)
+    if row_major is not NULL:
+        base = fdl_tensor_new(row_major)
     Py_INCREF(base)  # stolen, too
     PyArray_SetBaseObject(result, base)
     return result
@@ -286,23 +301,23 @@ def array(Tensor tensor not None, dtype descriptor not None, int lanes):
     return array_of(tensor, descriptor, descriptor.itemsize, lanes)
 
 
-# The types that NumPy itself has: by DLPack's code and log2 of the size in bytes. NULL: none.
-cdef PyObject *descriptors[kDLBool + 1][5]
+# The types that NumPy itself has: by DLPack's code and the size in bytes. NULL: none.
+cdef PyObject *descriptors[kDLBool + 1][32]
 
 for _name, _code, _bits, _format in dtype_facts():
     if _format is not None:
         _descriptor = np.dtype(_name)
         Py_INCREF(_descriptor)
-        descriptors[_code][shift_of(_bits // 8)] = <PyObject *>_descriptor
+        descriptors[_code][_bits // 8] = <PyObject *>_descriptor
 
 
 cdef PyObject *descriptor_of(const DLTensor *memory) noexcept:
     """The dtype of ordinary host memory of such a type; else NULL."""
     cdef DLDataType element = memory.dtype
-    if (memory.device.device_type != kDLCPU or element.lanes != 1 or element.bits < 8
+    if (memory.device.device_type != kDLCPU or element.lanes != 1
             or element.code > kDLBool):
         return NULL
-    return descriptors[element.code][shift_of(element.bits >> 3)]
+    return descriptors[element.code][element.bits >> 3]
 
 
 cdef object plain_array(Tensor tensor):

@@ -56,15 +56,15 @@ int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *erro
 {
     const char *kind = "BufferError", *message;
     fastdl_layout layout;
-    DLTensor tensor = *prototype;
-    fastdl_fault fault;
+    /* Only these members of a prototype are valid. */
+    DLTensor tensor = {.data = &layout,
+                       .device = prototype->device,
+                       .ndim = prototype->ndim,
+                       .dtype = prototype->dtype,
+                       .shape = prototype->shape};
+    fastdl_fault fault = fastdl_check(&tensor, 0, &layout);
     fdl_description *description;
 
-    /* Only type, shape and device of a prototype are valid. */
-    tensor.data = &tensor;
-    tensor.strides = NULL;
-    tensor.byte_offset = 0;
-    fault = fastdl_check(&tensor, 0, &layout);
     if (fault == FASTDL_OFFSET_OVERFLOW) { /* on 32 bits, from the size itself */
         kind = "MemoryError";
         message = "more bytes than there are addresses";

@@ -204,6 +204,7 @@ cdef extern from "_memory/block.h" nogil:
     void fdl_description_release(fdl_description *description, int attached)
     void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags)
     bint fdl_is_memory(const fdl_block *block)
+    bint fdl_is_still_memory(const fdl_description *description) noexcept
     fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes)
 
 
@@ -254,6 +255,7 @@ cdef extern from "_core/import.h":
     void fdl_note_immutable(object tensor, uint32_t facts) noexcept
     object fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep)
     object fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep)
+    object fdl_tensor_new(fdl_description *description)
     object fdl_make_tensor(DLManagedTensorVersioned *managed)
     void fdl_unmake_tensor(PyObject *tensor, DLManagedTensorVersioned *managed) noexcept
     tuple fdl_int_tuple(const int64_t *values, Py_ssize_t n)

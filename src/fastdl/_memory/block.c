@@ -144,14 +144,15 @@ static void note_driver_owned(fdl_block *block, DLDevice device)
 void fdl_description_fill(fdl_description *description, const DLTensor *tensor, uint64_t flags)
 {
     DLTensor *own = &description->managed.dl_tensor;
+    DLDevice device = tensor->device;
     if (description->block->immutable)
         flags |= DLPACK_FLAG_BITMASK_READ_ONLY; /* even if its legacy form could not express it */
     description->managed.flags = flags;
-    own->device = tensor->device;
-    if (own->device.device_type == kDLCPU)
-        own->device.device_id = 0; /* the host is CPU 0 */
+    if (device.device_type == kDLCPU)
+        device.device_id = 0; /* the host is CPU 0 */
     else
-        note_driver_owned(description->block, own->device);
+        note_driver_owned(description->block, device);
+    own->device = device; /* in one store: a wider load would stall on two halves */
     own->dtype = tensor->dtype;
     own->data = tensor->data;
     own->byte_offset = tensor->byte_offset;
@@ -268,7 +269,6 @@ static int drop_memory(fdl_block *block, int attached)
 fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64_t nbytes)
 {
     const size_t before = sizeof(fdl_block) + sizeof(fdl_description) + dims_size(prototype->ndim);
-    DLTensor tensor = *prototype;
     fdl_description *description;
     fdl_block *block;
     if ((uint64_t)nbytes > PTRDIFF_MAX - FDL_ALIGNMENT - before)
@@ -279,15 +279,33 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
         return NULL;
     block->spare = 0; /* of any size */
     block->drop = drop_memory;
-    tensor.data =
+    /* Kept here too, since a consumer may change the description. */
+    block->owner =
         (void *)(((uintptr_t)block + before + FDL_ALIGNMENT - 1) & ~(uintptr_t)(FDL_ALIGNMENT - 1));
-    tensor.strides = NULL;
-    tensor.byte_offset = 0;
-    fdl_description_fill(description, &tensor, flags);
+    fdl_description_fill(description, prototype, flags);
+    description->managed.dl_tensor.data = block->owner;
     return description;
 }
 
 int fdl_is_memory(const fdl_block *block)
 {
     return block->drop == drop_memory;
+}
+
+int fdl_is_still_memory(const fdl_description *description)
+{
+    const DLTensor *own = &description->managed.dl_tensor;
+    int64_t size = 1, bytes;
+    if (!fdl_is_memory(description->block) || description->block->work != NULL ||
+        own->data != description->block->owner || own->byte_offset != 0 ||
+        own->device.device_type != kDLCPU || own->device.device_id != 0 ||
+        description->managed.flags != 0 || own->dtype.lanes == 0 ||
+        !fastdl_dtype_exists(own->dtype.code, own->dtype.bits))
+        return 0;
+    for (int32_t i = own->ndim; i-- > 0;)
+        if (own->shape[i] < 0 || (own->strides[i] != size && own->shape[i] != 1) ||
+            fastdl_mul_(size, own->shape[i], &size))
+            return 0;
+    return !fastdl_mul_(size, fastdl_itemsize(own->dtype), &bytes) &&
+           (uint64_t)bytes <= PTRDIFF_MAX;
 }

@@ -141,4 +141,8 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
 /* Whether fdl_memory_new made the block. */
 int fdl_is_memory(const fdl_block *block);
 
+/* Whether a description that a consumer gives back is valid and still what fdl_memory_new makes:
+ * compact, writable host memory from its first byte on, ready. Cheaper than fastdl_check. */
+int fdl_is_still_memory(const fdl_description *description);
+
 #endif
