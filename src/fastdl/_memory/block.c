@@ -300,6 +300,7 @@ int fdl_is_still_memory(const fdl_description *description)
         own->data != description->block->owner || own->byte_offset != 0 ||
         own->device.device_type != kDLCPU || own->device.device_id != 0 ||
         description->managed.flags != 0 || own->dtype.lanes == 0 ||
+        (uint32_t)own->ndim > FASTDL_MAX_NDIM ||
         !fastdl_dtype_exists(own->dtype.code, own->dtype.bits))
         return 0;
     for (int32_t i = own->ndim; i-- > 0;)
