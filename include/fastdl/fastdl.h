@@ -1138,8 +1138,9 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * `flags` contain IS_COPIED. Only host memory is copied: a device tensor must be converted by its
  * own library, and is refused as without the rule. So is an argument that is to be written
  * (FASTDL_WRITABLE), since the caller would not see the result. A copy of more than 64 kB releases
- * the GIL while it keeps its source alive. Other threads may then run Python, also to change the
- * objects of views that were borrowed before.
+ * the GIL while it keeps its source alive, except where another library lends the source and only
+ * its object is known. Other threads may then run Python, also to change the objects of views that
+ * were borrowed before.
  *
  * FASTDL_ASARRAY: an object without `__dlpack__` and without an exchange table is passed to
  * fastdl.asarray, and the view is of the tensor that it returns, until fastdl_release: of a buffer
@@ -1607,7 +1608,9 @@ typedef struct {
     const void *runtime;
     size_t tag_offset; /* of the version tag in a type; 0: not known yet */
     const fastdl_functions_ *cold;
-    int describing; /* calls of producers' functions that have not returned; guarded by the GIL */
+    /* Calls of producers' functions that have not returned, or more: interpreters share it without
+     * a lock. It only decides whether the depth is checked. */
+    unsigned describing;
 } fastdl_state_t_;
 
 /* The one symbol that fastdl.c defines. Its name makes a linker error say what to do. */

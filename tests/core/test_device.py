@@ -70,6 +70,7 @@ def test_device_types_are_loaded_when_they_are_first_used():
         assert repr(DeviceType) == repr(fastdl.DeviceType) and dir(DeviceType)
         assert DeviceType | None == fastdl.DeviceType | None
         assert pickle.loads(pickle.dumps(DeviceType)) is fastdl.DeviceType
+        assert copy.copy(DeviceType) is copy.deepcopy(DeviceType) is fastdl.DeviceType
         assert fastdl.Device(DeviceType.CUDA) == "cuda"
     """)
 

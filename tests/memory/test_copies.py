@@ -73,3 +73,12 @@ def test_a_large_copy_releases_the_gil(copy):
     if getattr(sys, "_is_gil_enabled", lambda: True)():
         small = np.ones((LARGE // 64, 8)).T
         assert not runs_during(lambda: copy(small))
+
+
+@pytest.mark.skipif("not getattr(sys, '_is_gil_enabled', lambda: True)()", reason="needs a GIL")
+def test_a_large_copy_of_lent_memory_keeps_the_gil():
+    """Another thread could give the object other memory, and nothing would keep this."""
+    x = c_producers.given(c_producers.INSTALLED.Lending, np.ones((256, 256)).T)
+    for api in {**ALONE, **INSTALLED}.values():
+        copy = lambda: api.own_as(x, "x", {"layout": C, "rules": COPY})  # noqa: B023, E731
+        assert not runs_during(copy, attempts=5)

@@ -74,6 +74,11 @@ def masked(mask):
     return np.ma.array([0.0, 1.0, 2.0], mask=mask)
 
 
+class Count:
+    def sum(self):
+        return 2
+
+
 MASK = np.array([False, True, False])
 
 MEANING = {
@@ -81,6 +86,7 @@ MEANING = {
     "a mask of numpy.ma": (masked(MASK), r"masked elements \(1 of 3\).*x\.filled\("),
     "a mask behind a proxy": (Proxy(masked(MASK)), r"masked elements \(1 of 3\).*x\.filled\("),
     "a mask that cannot be counted": (made(Masked, _mask=[0, 1, 0]), "has a mask.*x.unmasked"),
+    "a mask without a size": (made(Masked, _mask=Count()), r"masked elements \(2\)"),
     "a unit": (made(Column, _unit="m"), r"unit \(m\).*x\.value"),
     "a unit of the object": (made(Units, units="m"), r"unit \(m\).*x\.view\(numpy\.ndarray\)"),
     "a unit of no ndarray": (Quantity(np.arange(3.0), "m"), r"unit \(m\).*x\.magnitude"),
@@ -121,6 +127,17 @@ class Exporting(Column):
         return self.view(np.ndarray).__dlpack__(**keywords)
 
 
+class Inheriting(Exporting):
+    """It overrides what the class that it inherits knows."""
+
+    unit = "m"
+
+
+class Nested(np.ndarray):
+    class units:
+        pass
+
+
 NUMBERS = {
     "a method with that name": made(Named, unit="m"),
     "no unit": made(Column),
@@ -129,6 +146,9 @@ NUMBERS = {
     "a matrix": made(np.matrix),
     "a proxy": Proxy(np.arange(3.0)),
     "an export of its own": made(Exporting, _unit="m"),
+    "an export that it inherits": made(Inheriting),
+    "a mask of False": made(Masked, _mask=False),
+    "a class with that name": made(Nested),
 }
 
 

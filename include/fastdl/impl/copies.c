@@ -401,10 +401,10 @@ static int fastdl_convert_rows_(const DLTensor *from, const DLTensor *target, ch
 }
 
 /* Fills in a copy that fastdl_new_copy_ made of a host tensor: 0, or -1 for an integer that does
- * not fit. A large copy releases the GIL: the caller keeps the memory alive, and what another
- * thread may replace, shape and strides, is read before. */
+ * not fit. With `is_kept`, which says that the caller keeps the memory alive, a large copy releases
+ * the GIL. What another thread may replace, shape and strides, is read before. */
 static int fastdl_fill_copy_(const DLTensor *from, uint64_t flags, const DLTensor *to, char order,
-                             fastdl_misfit_ *misfit)
+                             int is_kept, fastdl_misfit_ *misfit)
 {
     const fastdl_runtime *package = fastdl_package_(); /* needs the GIL */
     int64_t strides[FASTDL_MAX_NDIM];
@@ -419,7 +419,7 @@ static int fastdl_fill_copy_(const DLTensor *from, uint64_t flags, const DLTenso
         strides[i] = from->strides[i];
     source.shape = to->shape;
     source.strides = strides;
-    if (layout.nbytes > FASTDL_LARGE_COPY_)
+    if (is_kept && layout.nbytes > FASTDL_LARGE_COPY_)
         released = PyEval_SaveThread();
     if (fastdl_dtype(from->dtype) != fastdl_dtype(to->dtype))
         result = fastdl_convert_rows_(&source, to, order, misfit);
@@ -445,7 +445,7 @@ static DLManagedTensorVersioned *fastdl_copy_of_(const fastdl_description *descr
     fastdl_plan_copy_(&from, description->flags, from.dtype, 'C', &plan);
     copy = fastdl_new_copy_(&plan, 256);
     if (copy != NULL)
-        (void)fastdl_fill_copy_(&from, description->flags, &copy->dl_tensor, 'C', &unused);
+        (void)fastdl_fill_copy_(&from, description->flags, &copy->dl_tensor, 'C', 1, &unused);
     return copy;
 }
 
@@ -496,26 +496,22 @@ static void fastdl_raise_misfit_(const DLTensor *copy, const char *name, uint8_t
                  name, type.text, (long long)misfit->value, where.text);
 }
 
-/* What keeps the memory of an argument alive while it is copied, a new reference. NULL with an
- * exception that names the argument, if its element type is not what its table says. What is only
- * borrowed is not asked, to save time. */
-static PyObject *fastdl_keep_copyable_(PyObject *obj, const DLTensor *tensor, const char *name)
+/* Refuses a tensor whose element type is not what its table says: 0, or -1 with an exception that
+ * names the argument. What is only borrowed is not checked, to save time. */
+static int fastdl_check_copyable_(PyObject *obj, uint32_t facts, const DLTensor *tensor,
+                                  const char *name)
 {
-    const fastdl_record *record = fastdl_known_(Py_TYPE(obj));
-    PyObject *keeper = record == NULL ? NULL : fastdl_keeper_(obj, record->facts);
-    if (keeper == NULL || !(record->facts & FASTDL_TYPE_ASK_BITS) ||
-        fastdl_check_width_(obj, tensor) == 0)
-        return keeper;
-    Py_DECREF(keeper);
+    if (!(facts & FASTDL_TYPE_ASK_BITS) || fastdl_check_width_(obj, tensor) == 0)
+        return 0;
     fastdl_name_argument_(name);
-    return NULL;
+    return -1;
 }
 
 /* Makes a copy of a host tensor that was planned for it. NULL with an exception that names the
  * argument. */
 static DLManagedTensorVersioned *fastdl_make_copy_(const fastdl_view *from, const char *name,
                                                    const fastdl_view *plan, char order,
-                                                   int32_t alignment)
+                                                   int32_t alignment, int is_kept)
 {
     DLManagedTensorVersioned *copy = fastdl_new_copy_(plan, alignment);
     fastdl_misfit_ misfit;
@@ -523,7 +519,7 @@ static DLManagedTensorVersioned *fastdl_make_copy_(const fastdl_view *from, cons
         fastdl_name_argument_(name);
         return NULL;
     }
-    if (fastdl_fill_copy_(&from->dl, from->flags, &copy->dl_tensor, order, &misfit) == 0)
+    if (fastdl_fill_copy_(&from->dl, from->flags, &copy->dl_tensor, order, is_kept, &misfit) == 0)
         return copy;
     fastdl_raise_misfit_(&copy->dl_tensor, name, from->dl.dtype.code, order, &misfit);
     free(copy);
@@ -540,8 +536,9 @@ static int fastdl_substitute_copy_(PyObject *obj, fastdl_view *view, const char 
     DLManagedTensorVersioned *copy;
     fastdl_spec of_copy = *spec;
     fastdl_mismatch_ reason;
+    const fastdl_record *record;
     fastdl_view plan;
-    PyObject *keeper;
+    PyObject *keeper = NULL;
     if (spec->rules & FASTDL_WRITABLE || fastdl_is_packed(dtype, view->flags) ||
         !fastdl_find_device((int32_t)view->dl.device.device_type)->host ||
         *mismatch == FASTDL_WRONG_NDIM_ || *mismatch == FASTDL_WRONG_SPEC_ ||
@@ -561,11 +558,19 @@ static int fastdl_substitute_copy_(PyObject *obj, fastdl_view *view, const char 
             *mismatch = reason;
         return 1;
     }
-    keeper = fastdl_keep_copyable_(obj, &view->dl, name);
-    if (keeper == NULL)
+    record = fastdl_known_(Py_TYPE(obj));
+    if (record == NULL || fastdl_check_copyable_(obj, record->facts, &view->dl, name) < 0)
         return -1;
-    copy = fastdl_make_copy_(view, name, &plan, order, spec->alignment);
-    fastdl_release_object_(keeper);
+    /* What another library lends may be replaced by another thread, unless its storage is held. */
+    if (view->own_ != NULL || record->facts & FASTDL_TYPE_STORAGE ||
+        !(record->facts & FASTDL_TYPE_NATIVE)) {
+        keeper = fastdl_keeper_(obj, record->facts);
+        if (keeper == NULL)
+            return -1;
+    }
+    copy = fastdl_make_copy_(view, name, &plan, order, spec->alignment, keeper != NULL);
+    if (keeper != NULL)
+        fastdl_release_object_(keeper);
     if (copy == NULL)
         return -1;
     fastdl_release(view);

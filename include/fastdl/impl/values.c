@@ -143,22 +143,24 @@ static const char *const fastdl_meanings_[] = {"mask", "unit", "units", "__array
 
 /* Adds FASTDL_TYPE_ASK_MEANING and FASTDL_TYPE_ARITHMETIC to the facts of a type if a class in its
  * MRO has an attribute that gives elements a meaning, and inherits a `__dlpack__` that does not
- * know of it. A class that defines both knows what it exports. 0, or -1 with an exception. */
+ * know of it. A class with both, inherited or not, knows what it exports. 0, or -1 with an
+ * exception. */
 static int fastdl_add_meaning_(PyTypeObject *type, uint32_t *facts)
 {
     PyObject *mro = fastdl_mro_(type);
     Py_ssize_t count = mro == NULL ? 0 : PyTuple_Size(mro);
     int found[4] = {0, 0, 0, 0}, exports = 0;
-    for (Py_ssize_t i = 0; i < count && !exports && !PyErr_Occurred(); i++) {
+    for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
         PyObject *attributes = fastdl_of_type_((PyTypeObject *)PyTuple_GetItem(mro, i), "__dict__");
         PyObject *value = attributes == NULL ? NULL : fastdl_class_item_(attributes, "__dlpack__");
-        exports = value != NULL;
+        exports |= value != NULL;
         Py_XDECREF(value);
-        for (int k = 0; k < 4 && !exports && attributes != NULL && !PyErr_Occurred(); k++) {
+        /* ndarray has an `__array_ufunc__`, which is that of numbers. */
+        for (int k = 0; k < (exports ? 3 : 4) && attributes != NULL && !PyErr_Occurred(); k++) {
             value = fastdl_class_item_(attributes, fastdl_meanings_[k]);
-            found[k] |=
-                value != NULL &&
-                (k == 3 || !PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_METHOD_DESCRIPTOR));
+            if (value != NULL &&
+                (k == 3 || !PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_METHOD_DESCRIPTOR)))
+                found[k] = !exports;
             Py_XDECREF(value);
         }
         Py_XDECREF(attributes);
@@ -176,17 +178,17 @@ static int fastdl_add_meaning_(PyTypeObject *type, uint32_t *facts)
 static int fastdl_raise_meaning_(PyObject *obj, PyObject *described, int kind)
 {
     static const struct {
-        int kind; /* the last for which it is a remedy */
+        int first, last; /* the kinds for which it is a remedy */
         const char *attribute, *remedy;
-    } ways[] = {{0, "filled", "x.filled(...)"},
-                {0, "unmasked", "x.unmasked"},
-                {2, "magnitude", "x.magnitude"},
-                {2, "value", "x.value"},
-                {3, "__array_finalize__", "x.view(numpy.ndarray)"}};
+    } ways[] = {{0, 0, "filled", "x.filled(...)"},
+                {0, 0, "unmasked", "x.unmasked"},
+                {1, 2, "magnitude", "x.magnitude"},
+                {1, 2, "value", "x.value"},
+                {0, 3, "__array_finalize__", "x.view(numpy.ndarray)"}};
     const char *remedy = "its plain numbers";
     PyObject *value = NULL;
     for (int i = 0; i < 5 && value == NULL && described != NULL; i++) {
-        if (ways[i].kind < kind)
+        if (kind < ways[i].first || kind > ways[i].last)
             continue;
         value = fastdl_attribute_(obj, ways[i].attribute);
         if (value != NULL)
@@ -202,17 +204,21 @@ static int fastdl_raise_meaning_(PyObject *obj, PyObject *described, int kind)
     return -1;
 }
 
-/* Whether an attribute is a method, which has nothing to do with the elements. */
-static int fastdl_is_method_(PyObject *value)
+/* Whether an attribute says something about the elements: not None or False, a class or a method.
+ */
+static int fastdl_has_meaning_(PyObject *value)
 {
-    PyObject *self = fastdl_optional_attribute_(value, "__self__");
+    PyObject *self;
+    if (value == NULL || value == Py_None || value == Py_False || PyType_Check(value) ||
+        PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_METHOD_DESCRIPTOR))
+        return 0;
+    self = fastdl_optional_attribute_((PyObject *)Py_TYPE(value), "__self__");
     Py_XDECREF(self);
-    return self != NULL || PyErr_Occurred() ||
-           PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_METHOD_DESCRIPTOR);
+    return self == NULL && !PyErr_Occurred();
 }
 
 /* What a mask hides, a new reference: NULL without an exception if no element. */
-static PyObject *fastdl_describe_mask_(PyObject *obj, PyObject *mask)
+static PyObject *fastdl_describe_mask_(PyObject *mask)
 {
     PyObject *size, *count = PyObject_CallMethod(mask, "sum", NULL);
     PyObject *described = NULL;
@@ -220,9 +226,11 @@ static PyObject *fastdl_describe_mask_(PyObject *obj, PyObject *mask)
     if (any < 0 && fastdl_clear_if_(PyExc_Exception)) {
         described = PyUnicode_FromString("a mask");
     } else if (any > 0) {
-        size = fastdl_attribute_(obj, "size");
-        if (size != NULL)
+        size = fastdl_optional_attribute_(mask, "size");
+        if (size != NULL && PyLong_Check(size))
             described = PyUnicode_FromFormat("masked elements (%S of %S)", count, size);
+        else if (!PyErr_Occurred())
+            described = PyUnicode_FromFormat("masked elements (%S)", count);
         Py_XDECREF(size);
     }
     Py_XDECREF(count);
@@ -236,8 +244,8 @@ static int fastdl_check_meaning_(PyObject *obj, uint32_t facts)
     for (int kind = 0; kind < 3; kind++) {
         PyObject *described = NULL;
         PyObject *value = fastdl_optional_attribute_(obj, fastdl_meanings_[kind]);
-        if (value != NULL && value != Py_None && !fastdl_is_method_(value))
-            described = kind == 0 ? fastdl_describe_mask_(obj, value)
+        if (fastdl_has_meaning_(value))
+            described = kind == 0 ? fastdl_describe_mask_(value)
                                   : PyUnicode_FromFormat("a unit (%S)", value);
         Py_XDECREF(value);
         if (described != NULL)

@@ -63,7 +63,7 @@ def explain(x):
     """Tensors without memory, or without one shape for it."""
     import torch
 
-    names = [cls.__name__ for cls in type(x).__mro__]
+    names = [cls.__name__ for cls in type(x).__mro__ if cls.__module__.startswith("torch.")]
     what = next(filter(None, map(WITHOUT_MEMORY.get, names)), None)
     if what is not None:
         pass

@@ -19,10 +19,6 @@ from fastdl._convert.pickling import COLUMN_MAJOR, ROW_MAJOR, compact, unpickle
 from fastdl._core import tensor as core
 from fastdl._core.errors import type_name
 
-TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
-if TYPE_CHECKING:
-    pass
-
 MAGIC, VERSION = b"fdl", 1
 IN_COLUMNS, PADDED = 1, 2  # flags
 FIXED = 10  # bytes before the dimensions

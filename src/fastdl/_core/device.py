@@ -54,12 +54,12 @@ class _Unloaded:
     `__getattr__` of the package, with which every `fastdl.name` is slower.
 
     References to this object that were taken before work as the class and equal it, but are not
-    identical with it, nor classes for `match`.
+    identical with it, and `case DeviceType():` raises TypeError: write fastdl.DeviceType there.
     """
 
     def __getattribute__(self, name):
-        if name == "__reduce_ex__":  # not that of the members
-            return lambda protocol: (type, (_load()(1),))
+        if name in ("__deepcopy__", "__reduce_ex__"):  # not those of the members
+            return lambda argument: _load() if name == "__deepcopy__" else (type, (_load()(1),))
         return getattr(_load(), name)
 
 

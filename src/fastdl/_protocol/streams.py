@@ -13,10 +13,6 @@ from fastdl._core import tensor as core
 from fastdl._core.device import Device
 from fastdl._devices import driver
 
-TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
-if TYPE_CHECKING:
-    pass
-
 NONE, CUDA, ROCM = range(3)  # fastdl_stream_kind in fastdl.h
 
 DEFAULT = {CUDA: 1, ROCM: 0}
