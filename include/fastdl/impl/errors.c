@@ -124,7 +124,8 @@ FASTDL_SHARED_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tenso
         (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)tensor->dtype.lanes,
         (int)tensor->device.device_type, (int)tensor->device.device_id,
         fault == FASTDL_NULL_DATA
-            ? "Its producer is at fault, or its memory was freed: pass one that has the values"
+            ? "Its memory was freed, it wraps others, or its producer is at fault: pass a tensor "
+              "that has the values"
             : "Its producer is at fault; a copy made there may help");
 }
 
