@@ -2,10 +2,14 @@
 compile, and how large it is. Writes docs/bindings.json, which docs/performance.md shows.
 
     python -m benchmarks.bindings [--rounds N]
+    python -m benchmarks.bindings --eight    # only a file of eight functions of nanobind, see below
 
 The sources are in benchmarks/smallest, all compiled with the same flags. The time is the user time
 of the compilers, from the source to the module; of nanobind, which has code of its own to compile
 once for each project, without that. The size is that of the stripped module.
+
+eight.cpp is compiled with fastdl's caster and with nanobind's own, in turns, to an object file: the
+ratio of the times, and that of what a module holds of each file. fastdl.c is not part of it.
 """
 
 import argparse
@@ -20,6 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import ROOT, load_module, machine, processes
+from benchmarks.limits import BUDGETS
 from benchmarks.report import in_lines
 from benchmarks.timing import Samples, Subject, in_python, middle
 
@@ -125,6 +130,34 @@ def build(source: str) -> float:
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
+def compile_eight(*flags: str) -> tuple[float, int]:
+    """The seconds of user time, and the bytes of code and data."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    include, _ = of_nanobind()
+    output = str(BUILT / "eight.o")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    source = str(SOURCES.parent / "eight.cpp")
+    command = ["g++", "-std=c++17", *FLAGS, *flags, *include, *python_include(), "-c", source]
+    run([*command, "-o", output])
+    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    sizes = subprocess.run(["size", output], check=True, capture_output=True, text=True).stdout
+    return seconds, sum(map(int, sizes.splitlines()[1].split()[:2]))
+
+
+def eight(rounds: int) -> dict[str, float]:
+    """A file of eight functions with fastdl's caster, as a multiple of one with nanobind's."""
+    compile_eight()  # nanobind's own code, and a warm disk cache
+    pairs = [(compile_eight("-DWITH_FASTDL"), compile_eight()) for _ in range(rounds)]
+    known = {
+        "seconds": round(statistics.median(ours[0] / own[0] for ours, own in pairs), 3),
+        "bytes": round(pairs[0][0][1] / pairs[0][1][1], 3),
+    }
+    for name, value in known.items():
+        limit = BUDGETS[f"eight/{name}"]
+        print(f"eight functions: {name}", value, f"<= {limit}", "" if value <= limit else "MISSED")
+    return known
+
+
 def load(source: str) -> Callable:
     """The function of a module that was built."""
     name, path = Path(source).stem, target(source)
@@ -184,7 +217,11 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=3, help="compilations of each (3)")
     parser.add_argument("--workers", type=int, default=5, help="processes that time calls (5)")
+    parser.add_argument("--eight", action="store_true", help="only eight functions of nanobind")
     options = parser.parse_args()
+    if options.eight:
+        eight(3 * options.rounds)
+        return 0
     facts, versions = machine.facts(), machine.versions()
     times: dict[str, list[float]] = {source: [] for source in TOOLS}
     for _ in range(options.rounds):
@@ -197,6 +234,7 @@ def main() -> int:
     for tool, known in tools.items():
         print(f"{tool:28}", *(f"{name} {value}" for name, value in known.items()), sep="  ")
     data = {"machine": facts, "versions": versions, "tools": tools}
+    data["eight functions"] = eight(3 * options.rounds)
     (ROOT / "docs/bindings.json").write_text(in_lines(data) + "\n")
     return 0
 

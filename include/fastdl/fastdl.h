@@ -1570,6 +1570,8 @@ typedef struct {
     int (*check_view)(fastdl_view *view);
     int (*check_bits)(PyObject *obj, const DLTensor *tensor);
     int (*check_grad)(PyObject *obj, const char *name);
+    int (*shares_itself)(const DLTensor *dl);
+    fastdl_mismatch_ (*compare_place)(const DLTensor *dl, int32_t device, int32_t alignment);
     size_t (*aliased)(const fastdl_view *view, const fastdl_argument *no_alias, size_t count,
                       int32_t rules);
     int (*substitute_copy)(PyObject *obj, fastdl_view *view, const char *name,
@@ -1581,6 +1583,8 @@ typedef struct {
     /* Runs a deleter, with the pending exception set aside. */
     void (*discard)(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy);
     /* For the casters of C++. */
+    int (*settle_argument)(PyObject *obj, const char *name, const fastdl_spec *spec, int meant,
+                           int borrowed, fastdl_view *view);
     const DLPackExchangeAPI *(*target)(PyTypeObject *like, int *native);
     int (*enter_home)(PyGILState_STATE *state);
     /* For producers. */
@@ -1887,28 +1891,23 @@ static inline int fastdl_is_empty_(const DLTensor *dl)
 }
 
 /* Whether two elements of a tensor may be the same memory: false if each stride exceeds everything
- * that the shorter strides reach, as in every slice of a compact array. */
+ * that those before it reach, from the last dimension to the first or the other way, as in every
+ * slice of a compact array. fastdl.c decides about others. (Without elements the reach may wrap,
+ * but then the answer is false in any case.) */
 static inline int fastdl_shares_itself_(const DLTensor *dl)
 {
-    int32_t order[FASTDL_MAX_NDIM], n = 0;
+    int32_t ndim = dl->ndim;
+    int forward =
+        ndim > 1 && fastdl_distance_(dl->strides[0]) < fastdl_distance_(dl->strides[ndim - 1]);
     uint64_t reach = 0; /* a tensor with elements reaches less than 2**64 bytes */
-    if (fastdl_is_empty_(dl))
-        return 0;
-    for (int32_t i = 0; i < dl->ndim; i++) {
-        int32_t at = n;
+    for (int32_t k = 0; k < ndim; k++) {
+        int32_t i = forward ? k : ndim - 1 - k;
         uint64_t distance = fastdl_distance_(dl->strides[i]);
         if (dl->shape[i] == 1)
             continue;
-        for (; at > 0 && fastdl_distance_(dl->strides[order[at - 1]]) > distance; at--)
-            order[at] = order[at - 1];
-        order[at] = i;
-        n++;
-    }
-    for (int32_t k = 0; k < n; k++) {
-        uint64_t distance = fastdl_distance_(dl->strides[order[k]]);
         if (distance <= reach)
-            return 1;
-        reach += (uint64_t)(dl->shape[order[k]] - 1) * distance;
+            return fastdl_state_.cold->shares_itself(dl);
+        reach += (uint64_t)(dl->shape[i] - 1) * distance;
     }
     return 0;
 }
@@ -1954,24 +1953,18 @@ static inline int fastdl_has_layout_(const DLTensor *dl, int32_t layout)
             (last < 0 || dl->shape[last] <= 1 || dl->strides[last] == 1 || fastdl_is_empty_(dl)));
 }
 
-FASTDL_HOT_ int fastdl_has_device_(const DLTensor *dl, int32_t device)
+/* Whether fastdl.c must decide about the device and the alignment: false for memory on the device
+ * itself, or of the CPU where the host is wanted, at an address that is aligned. */
+FASTDL_HOT_ int fastdl_is_elsewhere_(const DLTensor *dl, const fastdl_spec *spec)
 {
     int32_t type = (int32_t)dl->device.device_type;
-    if (device == FASTDL_HOST)
-        return FASTDL_LIKELY_(type == kDLCPU) || fastdl_find_device(type)->host;
-    return device == FASTDL_ANY_DEVICE || device == type;
-}
-
-/* The alignment that a specification requires of a tensor. */
-FASTDL_HOT_ uint64_t fastdl_wanted_alignment_(const DLTensor *dl, const fastdl_spec *spec)
-{
-    return spec->alignment > 0 ? (uint64_t)spec->alignment : fastdl_alignment_(dl->dtype);
-}
-
-/* How many bytes the first element is past a multiple of that. */
-FASTDL_HOT_ uint64_t fastdl_past_(const DLTensor *dl, const fastdl_spec *spec)
-{
-    return (fastdl_base_(dl) + dl->byte_offset) % fastdl_wanted_alignment_(dl, spec);
+    uint64_t address = fastdl_address_(dl);
+    /* The size of an element in bytes, less 1, has all bits that its alignment less 1 has. */
+    return (spec->device != FASTDL_ANY_DEVICE &&
+            type != (spec->device == FASTDL_HOST ? (int32_t)kDLCPU : spec->device)) ||
+           (spec->alignment > 0
+                ? dl->byte_offset != 0 || address % (uint64_t)spec->alignment != 0
+                : ((address | dl->byte_offset) & ((uint64_t)(dl->dtype.bits / 8) - 1)) != 0);
 }
 
 /* Whether a specification refers to an argument that has not been borrowed yet. */
@@ -2013,13 +2006,11 @@ FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char
         if (fastdl_shares_itself_(dl))
             return FASTDL_SHARES_ITSELF_;
     }
-    if (!fastdl_has_device_(dl, spec->device))
-        return FASTDL_WRONG_DEVICE_;
-    /* The size of an element in bytes, less 1, has all bits that its alignment less 1 has. */
-    if (FASTDL_UNLIKELY_(spec->alignment > 0 || ((fastdl_address_(dl) | dl->byte_offset) &
-                                                 ((uint64_t)(dl->dtype.bits / 8) - 1)))) {
-        if (fastdl_past_(dl, spec) != 0 && !fastdl_is_empty_(dl))
-            return FASTDL_UNALIGNED_;
+    if (FASTDL_UNLIKELY_(fastdl_is_elsewhere_(dl, spec))) {
+        fastdl_mismatch_ mismatch =
+            fastdl_state_.cold->compare_place(dl, spec->device, spec->alignment);
+        if (mismatch != FASTDL_MATCHES_)
+            return mismatch;
     }
     if (spec->like != NULL) {
         const DLTensor *like = &spec->like->view->dl;

@@ -6,6 +6,7 @@
 #include <array>
 #include <complex>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <variant>

@@ -81,3 +81,19 @@ static int fastdl_own_as_(PyObject *obj, const char *name, const fastdl_spec *sp
     *out = view.own_;
     return 0;
 }
+
+/* The rest of fastdl_borrow_as: 1, or -1 with an exception. 0 without one, at once, if the tensor
+ * does not fit and `meant` is 0. */
+static int fastdl_settle_argument_(PyObject *obj, const char *name, const fastdl_spec *spec,
+                                   int meant, int borrowed, fastdl_view *view)
+{
+    int result = -1;
+    if (!borrowed && fastdl_argument_failed_(obj, name, spec->rules, view) < 0)
+        return -1;
+    if (!meant && fastdl_compare_(view, name, spec) != FASTDL_MATCHES_)
+        result = 0;
+    else if (fastdl_check_spec_(obj, name, spec, view) == 0)
+        return 1;
+    fastdl_release(view);
+    return result;
+}

@@ -2,6 +2,56 @@
 
 /* ---- expecting ---- */
 
+/* Whether two elements of a tensor may be the same memory: false if each stride exceeds everything
+ * that the shorter strides reach. */
+static int fastdl_shares_itself_in_any_order_(const DLTensor *dl)
+{
+    int32_t order[FASTDL_MAX_NDIM], n = 0;
+    uint64_t reach = 0; /* a tensor with elements reaches less than 2**64 bytes */
+    if (fastdl_is_empty_(dl))
+        return 0;
+    for (int32_t i = 0; i < dl->ndim; i++) {
+        int32_t at = n;
+        uint64_t distance = fastdl_distance_(dl->strides[i]);
+        if (dl->shape[i] == 1)
+            continue;
+        for (; at > 0 && fastdl_distance_(dl->strides[order[at - 1]]) > distance; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+        n++;
+    }
+    for (int32_t k = 0; k < n; k++) {
+        uint64_t distance = fastdl_distance_(dl->strides[order[k]]);
+        if (distance <= reach)
+            return 1;
+        reach += (uint64_t)(dl->shape[order[k]] - 1) * distance;
+    }
+    return 0;
+}
+
+/* The alignment that is required of a tensor; 0 requires what its elements need. */
+static uint64_t fastdl_wanted_alignment_(const DLTensor *dl, int32_t alignment)
+{
+    return alignment > 0 ? (uint64_t)alignment : fastdl_alignment_(dl->dtype);
+}
+
+/* How many bytes the first element is past a multiple of that. */
+static uint64_t fastdl_past_(const DLTensor *dl, int32_t alignment)
+{
+    return (fastdl_base_(dl) + dl->byte_offset) % fastdl_wanted_alignment_(dl, alignment);
+}
+
+/* Whether a tensor is on a device, and aligned. */
+static fastdl_mismatch_ fastdl_compare_place_(const DLTensor *dl, int32_t device, int32_t alignment)
+{
+    int32_t type = (int32_t)dl->device.device_type;
+    if (device == FASTDL_HOST ? !fastdl_find_device(type)->host
+                              : device != FASTDL_ANY_DEVICE && device != type)
+        return FASTDL_WRONG_DEVICE_;
+    return fastdl_past_(dl, alignment) != 0 && !fastdl_is_empty_(dl) ? FASTDL_UNALIGNED_
+                                                                     : FASTDL_MATCHES_;
+}
+
 /* The range that a tensor reaches within one period of its long strides, in bytes. */
 typedef struct {
     uint64_t start, length;
@@ -214,10 +264,10 @@ static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl
         fastdl_put_(text, ": move it first");
         return PyExc_BufferError;
     case FASTDL_UNALIGNED_:
-        past = (int)fastdl_past_(dl, spec);
+        past = (int)fastdl_past_(dl, spec->alignment);
         fastdl_put_(text,
                     "data aligned to %d bytes, got an %s %d byte%s past a multiple: copy it first",
-                    (int)fastdl_wanted_alignment_(dl, spec),
+                    (int)fastdl_wanted_alignment_(dl, spec->alignment),
                     fastdl_base_(dl) == 0 ? "offset" : "address", past, past == 1 ? "" : "s");
         return PyExc_BufferError;
     default:
