@@ -26,8 +26,8 @@ _DIMENSIONS = (
 )
 
 _RESULT = (
-    "a budget in nanoseconds holds for one machine. On this one NumPy's own function needs "
-    "{c/result_numpy:floors}"
+    "NumPy's own function makes an array and its memory in {c/result_numpy:floors}; ours also makes "
+    "the Tensor that owns the memory, which may be given to any library"
 )
 
 _ROWS = (
