@@ -26,8 +26,9 @@ _DIMENSIONS = (
 )
 
 _RESULT = (
-    "NumPy's own function makes an array and its memory in {c/result_numpy:floors}; ours also makes "
-    "the Tensor that owns the memory, which may be given to any library"
+    "NumPy's own function makes an array and its memory in "
+    "{c/result_numpy/PyArray_SimpleNew:peers}; ours also makes the Tensor that owns the memory, "
+    "which may be given to any library"
 )
 
 _ROWS = (
@@ -78,7 +79,7 @@ REASONS: dict[str, str] = {
     "python/from_tvm_ffi/numpy": _TVM_FFI_CALL,
     "c/torch_dimensions": _DIMENSIONS,
     "c/numpy_dimensions": _DIMENSIONS,
-    "c/result_numpy": _RESULT,
+    "c/result_numpy/PyArray_SimpleNew": _RESULT,
     "copy/contiguous/numpy": _ROWS,
     "copy/permuted (1, 0, 2)/numpy": _ROWS,
     "copy/every second row/numpy": _ROWS,
