@@ -63,6 +63,7 @@ def in_python(name: str, statement: str, **names) -> Subject:
 def calibrate(subject: Subject) -> None:
     """Finds the number of calls that fills a sample; by doing so, warms the subject up."""
     subject.loops = DUPLICATE
+    subject.seconds(DUPLICATE)  # the first call may load modules
     while (took := subject.seconds(subject.loops)) < SAMPLE_SECONDS:
         growth = 1.2 * SAMPLE_SECONDS / took if took > SAMPLE_SECONDS / 20 else 10
         subject.loops = int(subject.loops * growth) // DUPLICATE * DUPLICATE + DUPLICATE

@@ -1,7 +1,5 @@
 """Devices: their types, their names, and what fastdl can do with each."""
 
-import sys
-
 from fastdl import _native
 from fastdl._core import foreign
 from fastdl._core.errors import cached, nearest, type_name
@@ -81,13 +79,9 @@ _members: "dict[int, DeviceType]" = {}  # by number, once the enumeration is loa
 
 
 def _load():
-    """Makes fastdl.DeviceType the enumeration, and returns that."""
-    global _members
+    """The enumeration, which fastdl.DeviceType then is."""
     from fastdl._core.device_type import DeviceType
 
-    if not _members:
-        vars(sys.modules["fastdl"])["DeviceType"] = DeviceType
-        _members = {int(member): member for member in DeviceType}
     return DeviceType
 
 

@@ -1,6 +1,7 @@
 """DeviceType, in a module that is loaded when it is first used: `enum` takes as long to import as
 all the rest of fastdl."""
 
+import sys
 from enum import IntEnum
 
 
@@ -31,3 +32,6 @@ class DeviceType(IntEnum):
 
 
 DeviceType.__module__ = "fastdl"  # where pickles look for it
+# In the modules that wait for it.
+vars(sys.modules["fastdl"])["DeviceType"] = DeviceType
+vars(sys.modules["fastdl._core.device"])["_members"].update({int(m): m for m in DeviceType})
