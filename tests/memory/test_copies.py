@@ -86,7 +86,7 @@ def test_a_large_copy_of_lent_memory(api):
     del array
 
     def copy():
-        return api.own_as(x, "x", {"layout": C, "rules": COPY})
+        return api.borrow_as(x, "x", {"layout": C, "rules": COPY})
 
     def replace():
         x.__init__(**c_producers.describe(other.T, owner=other))
