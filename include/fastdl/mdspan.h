@@ -82,7 +82,7 @@ template <typename All, std::size_t... Is> struct extents<All, std::index_sequen
     using type = FASTDL_MDSPAN_::extents<int64_t, known(Is)...>;
 };
 
-/* Whether a stride exceeds all that a dimension reaches. */
+/* Whether a stride steps over a whole dimension: it is at least `step` times `size`. */
 constexpr bool exceeds(int64_t stride, int64_t step, int64_t size)
 {
     return size == 0 || stride / size >= step; /* the product may overflow */
@@ -90,8 +90,9 @@ constexpr bool exceeds(int64_t stride, int64_t step, int64_t size)
 } // namespace detail
 
 /* A tensor of a known number of dimensions: with layout_right for c_contiguous, layout_left for
- * f_contiguous, else layout_stride. The last needs positive strides, each no less than another one
- * times its size, or the reverse: otherwise throws BufferError, as for sliding windows. */
+ * f_contiguous, else layout_stride. The last needs positive strides, and of each two dimensions one
+ * whose stride is at least the other's stride times its size: throws BufferError otherwise, as for
+ * sliding windows. */
 template <typename Tensor> auto mdspan(const Tensor &x)
 {
     using all = detail::constraints_t<Tensor>;

@@ -204,7 +204,7 @@ static int fastdl_raise_meaning_(PyObject *obj, PyObject *described, int kind)
     return -1;
 }
 
-/* Whether an attribute says something about the elements: not None or False, a class or a method.
+/* Whether an attribute says something about the elements, unlike None, False, a class or a method.
  */
 static int fastdl_has_meaning_(PyObject *value)
 {
