@@ -152,9 +152,8 @@ static PyObject *fastdl_call_(const fastdl_method_ *method, PyObject *names,
 {
 #if !defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030C0000
     PyObject *arguments[2 + FASTDL_MOST_KEYWORDS_]; /* the first is for the callee to write to */
-    size_t positional = 0;
-    if (method->self != NULL)
-        arguments[1 + positional++] = method->self;
+    size_t positional = method->self != NULL;
+    arguments[1] = method->self;
     for (Py_ssize_t i = 0; i < count; i++)
         arguments[1 + positional + (size_t)i] = values[i];
     return PyObject_Vectorcall(method->callable, arguments + 1,

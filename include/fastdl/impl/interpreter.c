@@ -35,8 +35,8 @@ FASTDL_SHARED_ const fastdl_keyword_fact *fastdl_keywords(void)
 
 static void fastdl_drop_names_(fastdl_names_ *names)
 {
-    PyObject *others[] = {names->dlpack,      names->dlpack_device, names->dtype, names->storage,
-                          names->max_version, names->version,       names->zero,  names->one};
+    PyObject *others[] = {names->dlpack,  names->dlpack_device, names->dtype, names->max_version,
+                          names->version, names->zero,          names->one};
     for (int k = 0; k < FASTDL_KEYWORDS_; k++)
         Py_XDECREF(names->keywords[k]);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
@@ -61,14 +61,13 @@ static fastdl_names_ *fastdl_make_names_(void)
     names->dlpack = PyUnicode_InternFromString("__dlpack__");
     names->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
     names->dtype = PyUnicode_InternFromString("dtype");
-    names->storage = PyUnicode_InternFromString("untyped_storage");
     names->max_version = failed ? NULL : PyTuple_Pack(1, names->keywords[FASTDL_AT_MAX_VERSION_]);
     names->zero = PyLong_FromLong(0);
     names->one = PyLong_FromLong(1);
     names->version = Py_BuildValue("(ii)", FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
     if (names->dlpack != NULL && names->dlpack_device != NULL && names->dtype != NULL &&
-        names->storage != NULL && names->max_version != NULL && names->version != NULL &&
-        names->zero != NULL && names->one != NULL)
+        names->max_version != NULL && names->version != NULL && names->zero != NULL &&
+        names->one != NULL)
         return names;
     fastdl_drop_names_(names);
     return NULL;

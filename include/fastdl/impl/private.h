@@ -43,7 +43,7 @@ enum {
  * and 0 and 1. Those of the home are never freed. */
 typedef struct {
     PyObject *keywords[FASTDL_KEYWORDS_];
-    PyObject *dlpack, *dlpack_device, *dtype, *storage, *max_version, *version, *zero, *one;
+    PyObject *dlpack, *dlpack_device, *dtype, *max_version, *version, *zero, *one;
     const void *interpreter; /* the home, a PyInterpreterState; NULL once it has ended */
     int is_main;             /* whether that is the main interpreter: not read from one that ends */
 } fastdl_names_;

@@ -88,19 +88,44 @@ static int fastdl_check_width_(PyObject *obj, const DLTensor *tensor)
     return found ? 0 : -1;
 }
 
+/* untyped_storage of torch's class in C, once it was needed. It checks the type of its argument. */
+static const void *fastdl_storage_method_;
+
+/* The `untyped_storage` of the last class in the MRO that has one, a new reference; NULL, if none
+ * has or with an exception. What a subclass returns need not hold the memory. */
+static PyObject *fastdl_find_storage_method_(PyTypeObject *type)
+{
+    PyObject *found = NULL, *mro = fastdl_mro_(type);
+    for (Py_ssize_t i = mro == NULL ? 0 : PyTuple_Size(mro);
+         i-- > 0 && found == NULL && !PyErr_Occurred();) {
+        PyObject *attributes = fastdl_of_type_((PyTypeObject *)PyTuple_GetItem(mro, i), "__dict__");
+        found = attributes == NULL ? NULL : fastdl_class_item_(attributes, "untyped_storage");
+        Py_XDECREF(attributes);
+    }
+    Py_XDECREF(mro);
+    if (found != NULL && Py_TYPE(found) == &PyMethodDescr_Type &&
+        fastdl_atomic_load_(&fastdl_storage_method_) == NULL) {
+        Py_INCREF(found); /* for ever */
+        fastdl_atomic_store_(&fastdl_storage_method_, found);
+    }
+    return found;
+}
+
 /* What keeps the memory of `obj` alive, a new reference: `obj` itself; the storage of a torch
  * tensor, which may be given another one (by `x.data = y` or module.to()), if it has one. NULL with
  * what was raised, if that is no Exception. */
 FASTDL_SHARED_ PyObject *fastdl_keeper_(PyObject *obj, uint32_t facts)
 {
     if (facts & FASTDL_TYPE_STORAGE) {
-        const fastdl_names_ *names = fastdl_get_names_();
-        PyObject *storage = NULL;
+        PyObject *storage = NULL, *found = NULL;
         fastdl_method_ method;
-        if (names != NULL && fastdl_find_method_(obj, names->storage, &method) > 0) {
+        method.self = obj;
+        method.callable = (PyObject *)fastdl_atomic_load_(&fastdl_storage_method_);
+        if (FASTDL_UNLIKELY_(method.callable == NULL))
+            method.callable = found = fastdl_find_storage_method_(Py_TYPE(obj));
+        if (method.callable != NULL)
             storage = fastdl_call_(&method, NULL, NULL, 0);
-            Py_DECREF(method.callable);
-        }
+        Py_XDECREF(found);
         if (FASTDL_LIKELY_(storage != NULL) || !fastdl_clear_if_(PyExc_Exception))
             return storage;
     }

@@ -209,6 +209,16 @@ static PyObject *share(PyObject *tensor)
     return copy == NULL ? PyErr_NoMemory() : fdl_tensor_wrap(copy);
 }
 
+/* fastdl_check_values_, without a call for most tensors, of which it is known that they have memory
+ * or no elements. */
+static inline int check_values(PyObject *object, const DLTensor *tensor, uint32_t facts)
+{
+    if (!(facts & FASTDL_TYPE_ASK_BITS))
+        return 0;
+    return tensor->dtype.bits == 8 ? fastdl_check_values_(object, tensor, facts)
+                                   : fastdl_check_bits(object, tensor);
+}
+
 /* A Tensor on the host memory that a torch tensor lends, kept alive by a reference to its storage:
  * the owning slot would take longer than everything else. NULL without an exception if the memory
  * is elsewhere, if there may be none, or if the slot refuses: then use the owning one. */
@@ -237,7 +247,7 @@ static PyObject *import_borrowed(PyObject *object, const fastdl_record *record)
     if (keeper != NULL)
         fdl_own_exporter(description->block, keeper);
     if (keeper == NULL ||
-        fastdl_check_values_(object, &description->managed.dl_tensor, record->facts) < 0) {
+        check_values(object, &description->managed.dl_tensor, record->facts) < 0) {
         fdl_description_release(description, 1);
         return NULL;
     }
