@@ -4,21 +4,20 @@ No layer imports one above it. A module that calls one receives this module once
 `policy`. In C the lower layer declares a pointer, or a table of them, and the higher one sets it.
 
 The attributes are modules, which are loaded when they are first used: `import fastdl` is fast.
-Except `streams`: Tensor.record may be called when Python ends, which can import no more.
 """
 
+import atexit
 import sys
 
 from fastdl._convert import convert as convert
 from fastdl._core import exchange, foreign, tensor
 from fastdl._devices import driver as driver  # sets pointers of the core
-from fastdl._protocol import streams as streams
 
 _CONVERT = "asarray codec complete pickling producing refusals targets token values"
 _MODULES = {
     **dict.fromkeys(("lookup", "numpy"), "_bridges"),
     **dict.fromkeys(_CONVERT.split(), "_convert"),
-    **dict.fromkeys("consumer cuda_array placement pointer producer".split(), "_protocol"),
+    **dict.fromkeys("consumer cuda_array placement pointer producer streams".split(), "_protocol"),
 }
 
 
@@ -40,8 +39,15 @@ def unpickle(*arguments):
 unpickle.__module__, unpickle.__qualname__ = "fastdl", "_unpickle"
 
 
+def at_exit() -> None:
+    """Loads what has Tensor.record: objects that end later may call it, and can import no more."""
+    if driver.is_loaded():
+        __getattr__("streams")
+
+
 def connect() -> None:
     """Called once, on import."""
+    atexit.register(at_exit)
     for layer in (foreign, tensor, exchange, convert):
         layer.install(sys.modules[__name__])
     if "multiprocessing.reduction" in sys.modules:

@@ -147,6 +147,26 @@ def test_tensors_that_live_until_the_process_ends(kind):
     )
 
 
+def test_work_is_recorded_when_python_can_import_no_more(kind):
+    in_child(
+        kind,
+        """
+    from tests.support.frameworks import Table
+    import sys
+    class Kept:
+        def __init__(self):
+            self.tensor = fastdl.from_dlpack(Table(Array(sim)))
+            self.stream = sim.side()
+            del sys.modules["fastdl._protocol.streams"]  # which the tests' own modules load
+        def __del__(self):
+            assert sys.meta_path is None
+            self.tensor.record(self.stream)
+            assert device.edges(self.tensor)
+    kept = Kept()
+    """,
+    )
+
+
 def test_the_last_reference_goes_on_a_thread_without_python(kind):
     in_child(
         kind,

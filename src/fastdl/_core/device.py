@@ -47,6 +47,17 @@ _BY_NUMBER = {row[0]: _Fact(*row) for row in _native.device_facts()}
 _BY_NAME = {fact.name: fact.number for fact in _BY_NUMBER.values()}
 
 
+def _special(name):
+    return lambda self, *arguments: getattr(type(_load()), name)(_load(), *arguments)
+
+
+_SPECIAL = (
+    *("__call__", "__contains__", "__dir__", "__eq__", "__getitem__", "__hash__"),
+    *("__instancecheck__", "__iter__", "__len__", "__or__", "__repr__", "__reversed__", "__ror__"),
+    "__subclasscheck__",
+)
+
+
 class _Unloaded:
     """fastdl.DeviceType until it is first used, when the enumeration takes its place. It is not a
     `__getattr__` of the package, with which every `fastdl.name` is slower.
@@ -55,22 +66,13 @@ class _Unloaded:
     identical with it, and `case DeviceType():` raises TypeError: write fastdl.DeviceType there.
     """
 
+    locals().update({name: _special(name) for name in _SPECIAL})
+
     def __getattribute__(self, name):
         if name in ("__deepcopy__", "__reduce_ex__"):  # not those of the members
             return lambda argument: _load() if name == "__deepcopy__" else (type, (_load()(1),))
         return getattr(_load(), name)
 
-
-def _special(name):
-    return lambda self, *arguments: getattr(type(_load()), name)(_load(), *arguments)
-
-
-for _name in (
-    *("__call__", "__contains__", "__dir__", "__eq__", "__getitem__", "__hash__"),
-    *("__instancecheck__", "__iter__", "__len__", "__or__", "__repr__", "__reversed__", "__ror__"),
-    "__subclasscheck__",
-):
-    setattr(_Unloaded, _name, _special(_name))
 
 if not TYPE_CHECKING:
     DeviceType = _Unloaded()
@@ -201,8 +203,9 @@ _UNKNOWN = _Fact(0, None, False, False, 3)
 
 def make_device(number: int, ordinal: int) -> Device:
     """The Device of two numbers that are in range: one object for the first of each known type."""
-    first = _FIRST.get(number) if ordinal == 0 else None
-    return first or _make(number, ordinal)
+    if ordinal != 0 or number not in _BY_NUMBER:
+        return _make(number, ordinal)
+    return _FIRST.get(number) or _FIRST.setdefault(number, _make(number, 0))
 
 
 @cached
@@ -220,7 +223,7 @@ def _make(number: int, ordinal: int) -> Device:
     return self
 
 
-_FIRST = {number: _make(number, 0) for number in _BY_NUMBER}
+_FIRST: "dict[int, Device]" = {}  # by number, once they were needed
 
 
 def normalised(number: "SupportsIndex", ordinal: "SupportsIndex") -> Device:

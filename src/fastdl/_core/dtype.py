@@ -189,8 +189,10 @@ _numbers = DType.__dlpack_data_type__
 
 def make_dtype(code: int, bits: int, lanes: int) -> DType:
     """The DType of three numbers that are in range: one object for each type that has a name."""
-    named = _NAMED.get((code, bits)) if lanes == 1 else None
-    return named or _make(code, bits, lanes)
+    pair = code, bits
+    if lanes != 1 or pair not in _BY_CODE:
+        return _make(code, bits, lanes)
+    return _NAMED.get(pair) or _NAMED.setdefault(pair, _make(code, bits, 1))
 
 
 @cached
@@ -229,50 +231,39 @@ def _within(value, least: int, most: int, field: str) -> int:
 # ---- names ----------------------------------------------------------------------------------
 
 
-def _typestrs(fact):
-    """The typestrs of a type in the array interfaces: kind, bytes, and byte order if it matters.
+_NAMED: "dict[tuple[int, int], DType]" = {}  # by code and bits, once they were needed
 
-    NumPy's "f16" is a long double, and a type of its own.
-    """
-    kind = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}.get(fact.code)
-    size = fact.bits // 8
-    if kind is None or fact.bits < 8 or (kind, size) == ("f", 16):
-        return ()
-    return [f"{order}{kind}{size}" for order in ("", "<", "=", "|", *(">" if size == 1 else ""))]
-
-
-_NAMED = {pair: _make(*pair, 1) for pair in _BY_CODE}
-_BY_TYPESTR = {
-    typestr: _NAMED[pair] for pair, fact in _BY_CODE.items() for typestr in _typestrs(fact)
-}
-_BY_TEXT = {**_BY_TYPESTR, **{dtype.name: dtype for dtype in _NAMED.values()}}
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # by the kinds of the array interfaces
+_KINDS = {code: kind for kind, code in _CODES.items()}
 
 
 def of_typestr(text: str) -> "DType | None":
     """The type of a little-endian typestr of the array interfaces, such as "<f4"; None for others.
 
-    The byte order may be left out.
+    The byte order may be left out. NumPy's "f16" is a long double, and a type of its own.
     """
-    return _BY_TYPESTR.get(text)
+    plain = text[1:] if text.startswith(("<", "=", "|", ">")) else text
+    kind, size = plain[:1], plain[1:]
+    if kind not in _CODES or not _is_count(size) or (text[0] == ">" and size != "1"):
+        return None
+    pair = _CODES[kind], 8 * int(size)
+    return make_dtype(*pair, 1) if pair in _BY_CODE and plain != "f16" else None
 
 
 def typestr_of(dtype: DType) -> "str | None":
     """The typestr of a type in the array interfaces; None unless NumPy itself has the type."""
-    fact = _BY_CODE.get((dtype.code, dtype.bits))
-    if fact is None or fact.format is None or dtype.lanes != 1:
+    if dtype.format is None or dtype.lanes != 1:
         return None
-    letters = _typestrs(fact)[0]
-    return f"{'|' if dtype.itemsize == 1 else '<'}{letters}"
+    return f"{'|' if dtype.itemsize == 1 else '<'}{_KINDS[dtype.code]}{dtype.itemsize}"
 
 
 def _parse(text: str) -> "DType | None":
-    found = _BY_TEXT.get(text)
-    if found is not None:
-        return found
     name, _, lanes = text.rpartition("x")
-    if name in _BY_NAME and _is_count(lanes):
-        return make_dtype(_BY_NAME[name].code, _BY_NAME[name].bits, int(lanes))
-    return None
+    if text in _BY_NAME:
+        name, lanes = text, "1"
+    elif name not in _BY_NAME or not _is_count(lanes):
+        return of_typestr(text)
+    return make_dtype(_BY_NAME[name].code, _BY_NAME[name].bits, int(lanes))
 
 
 def _is_count(text: str) -> bool:
@@ -315,13 +306,13 @@ def _find(x) -> "DType | None":
     if protocol is not None:
         return _of_numbers(*protocol(x))
     name, lanes = foreign.dtype_name(x) or (None, 1)
-    lane = _BY_TEXT.get(name)
+    lane = None if name is None else _parse(name)
     return None if lane is None or lanes > 65535 else make_dtype(lane.code, lane.bits, lanes)
 
 
 def _refusal(x) -> Exception:
     """Why x does not stand for a dtype."""
-    if isinstance(x, str) and x[:1] == ">" and x[1:] in _BY_TYPESTR:
+    if isinstance(x, str) and x[:1] == ">" and of_typestr(x[1:]):
         return ValueError(
             f"expected a little-endian dtype, got {x!r}, which DLPack cannot describe: use "
             f"{x[1:]!r}, and for arrays x.astype({x[1:]!r})"

@@ -165,6 +165,11 @@ fdl_driver *fdl_driver_find(int kind, fdl_failure *failure)
     return NULL;
 }
 
+int fdl_driver_is_loaded(void)
+{
+    return fdl_load_acquire(&cuda.state) == READY || fdl_load_acquire(&hip.state) == READY;
+}
+
 void fdl_driver_replace(int kind, const char *path)
 {
     slot *here = slot_of(kind);

@@ -117,6 +117,9 @@ typedef struct {
  * initialised. */
 fdl_driver *fdl_driver_find(int kind, fdl_failure *failure);
 
+/* Whether a driver has been loaded. */
+int fdl_driver_is_loaded(void);
+
 /* Guards the lists of events and work that are kept for reuse. Held only for a few stores.
  * Reset in a forked child, where the thread that held it does not exist. */
 extern fdl_lock fdl_lists;

@@ -20,12 +20,12 @@ from fastdl._core.native cimport (
 )
 from fastdl._core.tensor cimport Tensor, describe_object
 from fastdl._devices.native cimport (
-    fdl_capture, fdl_capture_of, fdl_driver, fdl_driver_find, fdl_driver_replace, fdl_end_put_off,
-    fdl_enter, fdl_event_forget, fdl_exchanges_at_import, fdl_leave, fdl_pointer_find,
-    fdl_put_off_at_exit, fdl_put_off_at_import, fdl_put_off_count, fdl_scope, fdl_stream_scope,
-    fdl_stream_scope_begin, fdl_stream_scope_end, fdl_to_host, fdl_work_edges, fdl_work_forget,
-    fdl_work_is_callers, fdl_work_of, fdl_work_ready_on, fdl_work_record, fdl_work_record_on,
-    fdl_work_release, fdl_work_stream, fdl_work_wait,
+    fdl_capture, fdl_capture_of, fdl_driver, fdl_driver_find, fdl_driver_is_loaded,
+    fdl_driver_replace, fdl_end_put_off, fdl_enter, fdl_event_forget, fdl_exchanges_at_import,
+    fdl_leave, fdl_pointer_find, fdl_put_off_at_exit, fdl_put_off_at_import, fdl_put_off_count,
+    fdl_scope, fdl_stream_scope, fdl_stream_scope_begin, fdl_stream_scope_end, fdl_to_host,
+    fdl_work_edges, fdl_work_forget, fdl_work_is_callers, fdl_work_of, fdl_work_ready_on,
+    fdl_work_record, fdl_work_record_on, fdl_work_release, fdl_work_stream, fdl_work_wait,
 )
 
 
@@ -281,6 +281,11 @@ def call_on(tuple device, bint required, function, dict keywords):
     finally:
         with nogil:
             fdl_leave(&scope)
+
+
+def is_loaded():
+    """Whether a driver has been loaded."""
+    return bool(fdl_driver_is_loaded())
 
 
 # ---- deferred releases ----------------------------------------------------------------------

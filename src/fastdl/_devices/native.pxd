@@ -17,6 +17,7 @@ cdef extern from "_devices/driver.h" nogil:
         pass
 
     fdl_driver *fdl_driver_find(int kind, fdl_failure *failure)
+    int fdl_driver_is_loaded()
     void fdl_driver_replace(int kind, const char *path)
     int fdl_enter(fdl_driver *, int32_t ordinal, fdl_scope *, fdl_failure *)
     void fdl_leave(const fdl_scope *)
