@@ -3,6 +3,7 @@ tests/gpu put one there for themselves, and take it away again."""
 
 import contextlib
 import gc
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.support import build
 from tests.support.frameworks import simulated
 from tests.support.memory import machine
 from tests.support.simulation import Simulation
+from tests.windows import skipped
 
 for _type in (2, 10):
     device.replace_driver(_type, None)
@@ -94,6 +96,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if INTEROP in item.path.parents:
             item.add_marker("library")
+        if sys.platform == "win32" and (reason := skipped.reason(item.nodeid)):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_runtest_setup(item):
@@ -110,4 +114,8 @@ def pytest_runtest_makereport(item):
     if report.skipped and NOT_INSTALLED in str(report.longrepr) and not marked:
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} needs @pytest.mark.library: {report.longrepr}"
+    if sys.platform == "win32" and report.skipped and not marked:
+        if not skipped.known(item.nodeid, str(report.longrepr)):
+            report.outcome = "failed"
+            report.longrepr = f"not in tests/windows/skipped.py: {item.nodeid}: {report.longrepr}"
     return report
