@@ -42,7 +42,7 @@ def test_folders():
     cmake, include, cflags = done.stdout.splitlines()
     assert Path(cmake, "fastdl-config.cmake").is_file()
     assert Path(include, "fastdl", "fastdl.h").is_file()
-    assert cflags == f"-I{include}"
+    assert cflags == f"-I{Path(include).as_posix()}"
 
 
 @pytest.mark.skipif(not INSTALLED, reason="a source tree has no fastdl.pc")

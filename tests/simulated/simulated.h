@@ -21,17 +21,20 @@
 #ifdef __MINGW32__
 #define __USE_MINGW_ANSI_STDIO 1 /* C99's formats */
 #define FORMAT(at) format(gnu_printf, at, at + 1)
+#define EXPORT __declspec(dllexport) /* nothing else is exported then */
+#define HIDDEN
 #else
 #define FORMAT(at) format(printf, at, at + 1)
+#define EXPORT __attribute__((visibility("default")))
+#define HIDDEN __attribute__((visibility("hidden")))
 #endif
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXPORT __attribute__((visibility("default")))
 #ifdef FK_OLD /* a driver from before these existed */
-#define EXPORT_OPTIONAL __attribute__((visibility("hidden")))
+#define EXPORT_OPTIONAL HIDDEN
 #else
 #define EXPORT_OPTIONAL EXPORT
 #endif
