@@ -114,8 +114,18 @@ def pytest_runtest_makereport(item):
     if report.skipped and NOT_INSTALLED in str(report.longrepr) and not marked:
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} needs @pytest.mark.library: {report.longrepr}"
-    if sys.platform == "win32" and report.skipped and not marked:
-        if not skipped.known(item.nodeid, str(report.longrepr)):
-            report.outcome = "failed"
-            report.longrepr = f"not in tests/windows/skipped.py: {item.nodeid}: {report.longrepr}"
+    return report if marked else listed(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report():
+    return listed((yield))
+
+
+def listed(report):
+    """Of a test or file of tests: it fails if it skips on Windows for a reason not listed."""
+    said = str(report.longrepr)
+    if sys.platform == "win32" and report.skipped and not skipped.known(report.nodeid, said):
+        report.outcome = "failed"
+        report.longrepr = f"not in tests/windows/skipped.py: {report.nodeid}: {said}"
     return report

@@ -2,7 +2,8 @@
 
     python -m tests.windows FOLDER [ARGUMENTS-OF-PYTEST...]
 
-Their C sources are compiled on this side, by mingw, as the tests ask for it.
+without those that skipped.py lists. Their C sources are compiled on this side, by mingw, as the
+tests ask for it.
 """
 
 import os
@@ -12,6 +13,8 @@ import tempfile
 import threading
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
+
+from tests.windows import skipped
 
 COMPILERS = {"cc": "x86_64-w64-mingw32-gcc-posix", "c++": "x86_64-w64-mingw32-g++-posix"}
 
@@ -41,5 +44,6 @@ folder, *arguments = sys.argv[1:]
 with Listener(("localhost", 0)) as listener, tempfile.TemporaryDirectory() as compiled:
     threading.Thread(target=serve, args=[listener], daemon=True).start()
     env = {"FASTDL_TEST_COMPILER": str(listener.address[1]), "FASTDL_TEST_BUILD": f"Z:{compiled}"}
-    command = [Path(folder, "run"), "-m", "pytest", *arguments]
+    command = [Path(folder, "run"), "-m", "pytest", f"--basetemp=Z:{compiled}/tmp"]
+    command += [*skipped.left_out(), *arguments]
     sys.exit(subprocess.run(command, env=os.environ | env).returncode)
