@@ -68,12 +68,6 @@ USERS = ["-Wredundant-decls", "-Wmissing-declarations"]
 USERS_CXX = ["-Wold-style-cast"]
 USERS_GXX = ["-Wuseless-cast"]
 
-# The macros of pyconfig.h on Windows.
-WINDOWS = [f"-D{name}" for name in ("Py_PYCONFIG_H", "MS_WINDOWS", "MS_WIN64", "NT_THREADS")]
-WINDOWS += ["-DSIZEOF_LONG=4", "-DSIZEOF_LONG_LONG=8", "-DSIZEOF_WCHAR_T=2", "-DSIZEOF_VOID_P=8"]
-WINDOWS += ["-DSIZEOF_SIZE_T=8"]
-
-
 LIMITED = ("-DPy_LIMITED_API=0x030a0000", "-DPy_LIMITED_API=0x030b0000")  # 3.11 has buffers
 # How public headers are compiled: languages, further flags, and the library that they need.
 C, CXX17, CXX20 = ("c", "c99"), ("c++", "c++17"), ("c++", "c++20")
@@ -375,6 +369,19 @@ def docs(session: nox.Session) -> None:
     session.run("python", "docs/links.py", site)
 
 
+def check_headers(session: nox.Session, compilers: list[str], packages: str, *flags: str) -> None:
+    """The public headers in every way of HEADERS. `packages`: where libraries are installed."""
+    for header, (languages, variants, library) in HEADERS.items():
+        found = [f"-isystem{packages}/{library}/include"] if library else []
+        for compiler, (language, standard), variant in product(compilers, languages, variants):
+            # Included, since a static function is not unused in a header.
+            options = [f"-std={standard}", "-pedantic", *flags, *found, *variant.split()]
+            options += [*USERS, *(USERS_CXX if language == "c++" else [])]
+            options += USERS_GXX if (compiler, language) == ("gcc", "c++") else []
+            options += ["-include", f"fastdl/{header}", "-x", language, "/dev/null"]
+            session.run(compiler, *options, external=True)
+
+
 def check_c(session: nox.Session) -> None:
     """Our C files and the public headers without warnings. Generated C is not checked."""
     include, packages = [
@@ -394,26 +401,13 @@ def check_c(session: nox.Session) -> None:
     assert {Path(header).name for header in existing("include/fastdl/*.[ch]")} == HEADERS.keys()
     # clang, if installed, has other warnings.
     compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
-    for header, (languages, variants, library) in HEADERS.items():
-        found = [f"-isystem{packages}/{library}/include"] if library else []
-        for compiler, (language, standard), variant in product(compilers, languages, variants):
-            # Included, since a static function is not unused in a header.
-            options = [f"-std={standard}", "-pedantic", *flags, *found, *variant.split()]
-            options += [*USERS, *(USERS_CXX if language == "c++" else [])]
-            options += USERS_GXX if (compiler, language) == ("gcc", "c++") else []
-            options += ["-include", f"fastdl/{header}", "-x", language, "/dev/null"]
-            session.run(compiler, *options, external=True)
-    # With other C libraries, if their compilers are installed: the parts without Python.
-    for compiler in filter(shutil.which, ("musl-gcc", "x86_64-w64-mingw32-gcc")):
+    check_headers(session, compilers, packages, *flags)
+    # With another C library, if its compiler is installed: the parts without Python.
+    if shutil.which("musl-gcc"):
         for header in ("dlpack.h", "fastdl.h"):
             options = ["-std=c99", "-pedantic", *WARNINGS, *USERS, "-DFASTDL_NO_PYTHON"]
             options += ["-fsyntax-only", "-Iinclude", "-include", f"fastdl/{header}", "-x", "c"]
-            session.run(compiler, *options, "/dev/null", external=True)
-    # For Windows: with the macros of its pyconfig.h, which other systems lack.
-    if shutil.which("x86_64-w64-mingw32-g++"):
-        options = ["-std=c++17", *flags, *WINDOWS, f"-isystem{packages}/nanobind/include"]
-        options += ["tests/capi/casters_nanobind.cpp"]
-        session.run("x86_64-w64-mingw32-g++", *options, external=True)
+            session.run("musl-gcc", *options, "/dev/null", external=True)
 
 
 @nox.session
@@ -534,3 +528,43 @@ def wheel(session: nox.Session) -> None:
         with session.chdir(suite):
             session.run("python", "-m", "dlpack_conformance", "run", "numpy", "-k", "producer.")
             session.run("pytest", "--dlpack=numpy", "-k", "consumer.")
+
+
+@nox.session(**WITH_PIP)
+def windows(session: nox.Session) -> None:
+    """The wheel for Windows on x86-64, built by mingw; with it the demo, `doctor` and tests, on a
+    CPython for Windows under wine; and the public headers, in C and C++ after <windows.h>. Needs
+    what .ci/windows does. Arguments go to pytest."""
+    folder = Path(session.create_tmp(), "windows").absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    session.run("bash", ".ci/windows", str(folder), external=True)
+    python, run = folder / "python", str(folder / "run")
+    site, wheels = python / "Lib/site-packages", folder / "wheels"
+    (library,) = (path.stem for path in python.glob("python3??.dll"))
+    tag = library.replace("python", "cp")
+    config = folder / "setup.cfg"
+    config.write_text(
+        f"[build_ext]\ncompiler = mingw32\nlibraries = {library}\nlibrary_dirs = {python}\n"
+        "[bdist_wheel]\nplat_name = win_amd64\n"
+    )
+    include = f"-I{python}/Include -I{site}/numpy/_core/include"
+    env = {
+        "CC": f"x86_64-w64-mingw32-gcc-posix {include}",
+        "SETUPTOOLS_EXT_SUFFIX": f".{tag}-win_amd64.pyd",
+        "DIST_EXTRA_CONFIG": str(config),
+    }
+    for project in (".", SUITE):
+        session.run("pip", "wheel", "-q", "--no-deps", "-w", str(wheels), project, env=env)
+    session.install("wheel")
+    built = map(str, wheels.glob("*.whl"))
+    session.run("wheel", "tags", "--remove", f"--python-tag={tag}", f"--abi-tag={tag}", *built)
+    for path in wheels.glob("*.whl"):
+        session.run("python", "-m", "zipfile", "-e", str(path), str(site))
+    session.run(run, "-m", "fastdl", "demo", external=True)
+    session.run(run, "-m", "fastdl", "doctor", external=True)
+    flags = [*WARNINGS, "-fsyntax-only", "-Iinclude", f"-isystem{python}/Include"]
+    flags += ["-include", "windows.h"]
+    check_headers(session, ["x86_64-w64-mingw32-g++-posix"], str(site), *flags)
+    options = ["-n", "2", "--dist", "loadfile", "-m", "not slow and not library", SLOWEST]
+    arguments = [*options, *(session.posargs or ["tests"])]
+    session.run("python", "-m", "tests.windows", str(folder), *arguments)

@@ -36,9 +36,8 @@ runpy.run_path("include/fastdl/impl/join.py")["write"]()
 # The place of the C headers in an installation. An editable one puts src itself on the path, where
 # Cython also finds what it needs; with a package from elsewhere, setuptools would use a finder.
 headers = {} if "editable_wheel" in sys.argv else {"fastdl.include.fastdl": "include/fastdl"}
-msvc = sys.platform == "win32"
 
-flags = ["/O2", "/std:c11"] if msvc else ["-std=c11", "-O3", "-fvisibility=hidden"]
+flags = ["-std=c11", "-O3", "-fvisibility=hidden"]
 link_flags: list[str] = []
 macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"), ("FASTDL_LINKED", "1")]
 
@@ -54,10 +53,9 @@ if os.environ.get("FASTDL_COVERAGE"):
     link_flags += ["--coverage"]
 if os.environ.get("FASTDL_DEBUG"):
     flags += ["-UNDEBUG", "-O0", "-g"]
-elif not msvc and not sanitizers:
+elif not sanitizers:
     flags += ["-g0"]  # Python's own flags ask for debug information, ten times the code
-if not msvc:
-    flags += ["-MMD"]  # a dependency file for each object
+flags += ["-MMD"]  # a dependency file for each object
 
 
 MODULES = [
@@ -110,9 +108,15 @@ class BuildExt(build_ext):
     def build_extensions(self) -> None:
         self.try_compiler()
         (native,) = self.extensions
+        if self.compiler.compiler_type == "msvc":
+            native.extra_compile_args = ["/O2", "/std:c11"]
+        elif self.compiler.compiler_type == "mingw32":  # its own libraries, which come last
+            native.extra_link_args += ["-static-libgcc", "-Wl,-Bstatic"]
         native.sources[:0] = c_of_modules()  # first those that compile longest
         compile_in_turn = self.compiler.compile
-        command = repr((getattr(self.compiler, "compiler_so", None), flags, macros))
+        command = repr(
+            (getattr(self.compiler, "compiler_so", None), native.extra_compile_args, macros)
+        )
         self.build_temp += f"-{sha256(command.encode()).hexdigest()[:8]}"
 
         def compile_one(source: str, **options) -> list[str]:

@@ -3,6 +3,7 @@ tests/gpu put one there for themselves, and take it away again."""
 
 import contextlib
 import gc
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.support import build
 from tests.support.frameworks import simulated
 from tests.support.memory import machine
 from tests.support.simulation import Simulation
+from tests.windows import skipped
 
 for _type in (2, 10):
     device.replace_driver(_type, None)
@@ -94,6 +96,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if INTEROP in item.path.parents:
             item.add_marker("library")
+        if sys.platform == "win32" and (reason := skipped.reason(item.nodeid)):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_runtest_setup(item):
@@ -110,4 +114,18 @@ def pytest_runtest_makereport(item):
     if report.skipped and NOT_INSTALLED in str(report.longrepr) and not marked:
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} needs @pytest.mark.library: {report.longrepr}"
+    return report if marked else listed(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report():
+    return listed((yield))
+
+
+def listed(report):
+    """Of a test or file of tests: it fails if it skips on Windows for a reason not listed."""
+    said = str(report.longrepr)
+    if sys.platform == "win32" and report.skipped and not skipped.known(report.nodeid, said):
+        report.outcome = "failed"
+        report.longrepr = f"not in tests/windows/skipped.py: {report.nodeid}: {said}"
     return report

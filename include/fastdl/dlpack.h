@@ -199,17 +199,17 @@ typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
 
 /* The memory must not be written through this tensor. */
 #ifndef DLPACK_FLAG_BITMASK_READ_ONLY
-#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
+#define DLPACK_FLAG_BITMASK_READ_ONLY (UINT64_C(1) << 0)
 #endif
 
 /* The producer made a copy for this exchange; no other code sees the memory. */
 #ifndef DLPACK_FLAG_BITMASK_IS_COPIED
-#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
+#define DLPACK_FLAG_BITMASK_IS_COPIED (UINT64_C(1) << 1)
 #endif
 
 /* Elements of fewer than 8 bits take a whole byte each. Since 1.1. */
 #ifndef DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
-#define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2UL)
+#define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (UINT64_C(1) << 2)
 #endif
 
 /* Enumerators cannot be added to an enum of another header, and the preprocessor cannot see whether

@@ -92,11 +92,23 @@ def test_the_struct_of_an_array_decides(enter, lie, dtype):
     assert type(array).asked == []
 
 
+#: Where they are not doubles.
+LONG_DOUBLES = ["g", "G"] if np.dtype("g").itemsize > 8 else []
+
+
+@pytest.mark.skipif(bool(LONG_DOUBLES), reason="long doubles are not doubles here")
+@every_entry
+@pytest.mark.parametrize(("dtype", "same"), [("g", "float64"), ("G", "complex128")])
+def test_long_doubles_that_are_doubles(enter, dtype, same):
+    array = np.zeros(3, dtype)
+    assert enter(array) == truth(array, same)
+
+
 @every_entry
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize(
     "dtype",
-    ["V1", "V2", "M8[s]", "m8[s]", ">f4", "O", "u1,u1", "S4", "U4", "g", "G",
+    ["V1", "V2", "M8[s]", "m8[s]", ">f4", "O", "u1,u1", "S4", "U4", *LONG_DOUBLES,
      np.dtypes.StringDType()],
     ids=str,
 )  # fmt: skip

@@ -44,6 +44,9 @@ CLAIMS
 CLAIM(DLPACK_FLAG_BITMASK_READ_ONLY == 1);
 CLAIM(DLPACK_FLAG_BITMASK_IS_COPIED == 2);
 CLAIM(DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED == 4);
+#ifndef BEFORE /* ~ of it has all bits of `flags`: the official masks are unsigned longs */
+CLAIM(sizeof(DLPACK_FLAG_BITMASK_READ_ONLY) == sizeof(uint64_t));
+#endif
 CLAIM(sizeof(void *) == 8);
 
 /* ---- signatures: these do not compile as anything else ---- */

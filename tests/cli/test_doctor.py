@@ -296,7 +296,6 @@ def test_what_was_asked_for_and_is_not_installed(tmp_path):
     assert re.search("^Name clash: .*'fastdl'.* uninstall it", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
 def test_an_interrupt_ends_quietly(tmp_path):
     """With 130, in the middle of several jobs, in threads: that children are killed is not a
     finding."""

@@ -229,7 +229,8 @@ def test_asarray_of_casts(form):
         ("n", 4, "int32"), ("q", 8, "int64"), ("Q", 8, "uint64"), ("@N", 8, "uint64"),
         ("q", 4, None), ("i", 8, None), ("l", 2, None), ("L", 16, None), ("h", 4, None),
         ("b", 0, None), (">i", 4, None), ("", 4, None), ("ll", 8, None), ("c", 1, None),
-        ("<w", 4, None), ("<P", 8, None), ("<g", 16, None), ("T{<i:a:<f:b:}", 8, None),
+        ("<w", 4, None), ("<P", 8, None), ("<g", 16, None), ("Zg", 32, None),
+        ("g", 8, "float64"), ("Zg", 16, "complex128"), ("T{<i:a:<f:b:}", 8, None),
         ("T{>i:a:}", 4, None),  # of ctypes
     ],
 )  # fmt: skip

@@ -37,13 +37,13 @@ CODES = {
     "bool": (BOOL, 8),
     **NARROW,
 }
-# What struct and memoryview call them in native size, and NumPy: 64 bits are C's long where that
-# has so many, as on Linux.
+# What struct and memoryview call them in native size, and NumPy: a long's letter where C has two
+# types of the same size. Windows has a long of 32 bits.
 LONG = ctypes.sizeof(ctypes.c_long) == 8
 FORMATS = {
-    "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
-    "int64": "l" if LONG else "q", "uint64": "L" if LONG else "Q", "float16": "e",
-    "float32": "f", "float64": "d", "bool": "?", "complex64": "Zf", "complex128": "Zd",
+    "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "float16": "e", "float32": "f",
+    "float64": "d", "bool": "?", "complex64": "Zf", "complex128": "Zd",
+    **dict(zip(("int32", "uint32", "int64", "uint64"), "iIlL" if LONG else "lLqQ", strict=True)),
 }  # fmt: skip
 
 
@@ -306,8 +306,8 @@ REFUSED = {
         None, 2, 2.0, b"float32", [2, 32, 1], object(), float, int, np.ndarray, np.zeros(2), fastdl,
     ],
     (ValueError, "expected a dtype of native numbers"): [
-        np.dtype(x) for x in (">f4", "O", "S3", "U2", "V4", "M8[s]", "g", "G", [("a", "i4")],
-                              [("a", "f4", 2)])
+        np.dtype(x) for x in (">f4", "O", "S3", "U2", "V4", "M8[s]", [("a", "i4")],
+                              [("a", "f4", 2)], *(["g", "G"] if np.dtype("g").itemsize > 8 else []))
     ],
     (TypeError, "."): [
         (2.5, 32, 1), ("2", 32, 1), (2, "32", 1), (2, 32, 1.5), (2, 32, "1"), (True, 8, 1),

@@ -48,7 +48,7 @@ def uses_of(pattern: str) -> dict[str, int]:
             if path == ROOT / "include/fastdl/fastdl.c":  # its parts are in impl/
                 continue
             if path.suffix in (".c", ".h", ".cpp", ".pyx", ".pxd"):
-                lines = path.read_text().splitlines()
+                lines = path.read_text(encoding="utf-8").splitlines()
                 found[path.name] += sum(
                     bool(re.search(pattern, line)) for line in lines if line.lstrip()[:1] != "*"
                 )
@@ -75,7 +75,9 @@ def test_exceptions_are_restored_where_none_is_pending():
 
 def test_python_code_that_catches_everything_raises_it_again():
     for path in sorted((ROOT / "src/fastdl").rglob("*.py*")):
-        lines = path.read_text().splitlines() if path.suffix in (".py", ".pyx") else []
+        lines = (
+            path.read_text(encoding="utf-8").splitlines() if path.suffix in (".py", ".pyx") else []
+        )
         for number, line in enumerate(lines):
             if not PYTHON.search(line):
                 continue

@@ -6,7 +6,6 @@ And in a callback nothing may be asked of the driver: a deleter there puts off w
 """
 
 import ctypes
-import os
 import sys
 import threading
 import time
@@ -386,7 +385,6 @@ def test_nothing_is_scheduled_once_python_ends(kind):
 
 
 @with_a_gil
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_leaves_it_to_its_parent(kind):
     said = in_child(
         kind,

@@ -1,8 +1,5 @@
 """How the driver is found, and what becomes of it in forked children, other threads and at exit."""
 
-import os
-import sys
-
 import pytest
 
 from tests.support.isolate import run_isolated
@@ -69,11 +66,12 @@ def test_a_loaded_copy_of_hip_comes_first(tmp_path):
 def test_no_driver():
     run_isolated(
         """
-    import pytest
+    import pytest, sys
     from fastdl._devices import driver as device
-    for type, name in ((2, "libcuda"), (13, "libcuda"), (10, "libamdhip64")):
+    cuda, hip = ("nvcuda", "amdhip64") if sys.platform == "win32" else ("libcuda", "libamdhip64")
+    for type, name in ((2, cuda), (13, cuda), (10, hip)):
         assert not device.has_driver(type)
-        with pytest.raises(BufferError, match=f"no .* driver: {name} was not found"):
+        with pytest.raises(BufferError, match=f"no .* driver: {name}.* was not found"):
             device.driver_facts(type)
     with pytest.raises(BufferError, match="drivers of CUDA and ROCm"):
         device.driver_facts(8)
@@ -101,7 +99,6 @@ FORKED = """
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_child_that_is_forked_before_first_need_has_the_driver(kind):
     in_child(
         kind,
@@ -111,7 +108,6 @@ def test_a_child_that_is_forked_before_first_need_has_the_driver(kind):
     )
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_child_that_is_forked_later_has_none(kind):
     """What needs it says so; tensors of the parent are dropped in silence."""
     in_child(
@@ -183,7 +179,6 @@ def test_the_last_reference_goes_on_a_thread_without_python(kind):
     )
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the simulation is built by gcc and clang")
 def test_two_threads_that_need_the_driver_first(kind):
     in_child(
         kind,

@@ -9,6 +9,7 @@ import math
 import mmap
 import os
 import random
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -621,7 +622,7 @@ def mapped():
     """The bytes that this process has mapped; None where that is unknown, or says nothing: a
     sanitizer keeps what is freed."""
     path = Path("/proc/self/statm")
-    if "FASTDL_SANITIZE" in os.environ or not path.exists():
+    if "FASTDL_SANITIZE" in os.environ or sys.platform != "linux":
         return None
     return int(path.read_text().split()[0]) * mmap.PAGESIZE
 

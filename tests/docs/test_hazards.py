@@ -3,7 +3,6 @@
 A test has the name of its entry, and shows what goes wrong, what fastdl does, and the remedy.
 """
 
-import os
 import re
 from multiprocessing import shared_memory
 from pathlib import Path
@@ -80,7 +79,6 @@ def test_shared_memory_closes_below_an_ndarray():
         shared.unlink()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_has_no_driver():
     run_isolated(
         """

@@ -173,7 +173,7 @@ def exporter(form, itemsize, **more):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: (ctypes.c_int32.__ctype_be__ * 2)(), "got format '>i"),
+        (lambda: (ctypes.c_int32.__ctype_be__ * 2)(), "got format '>"),
         (lambda: memoryview(np.zeros(2, "f4,i1")), "with itemsize 5"),
         (lambda: exporter("B", 1, suboffsets=(0,)), "got one of pointers to them"),
         (lambda: exporter("Ze", 4), "format 'Ze' with itemsize 4"),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
-from tests.support.build import ROOT, folder, load_module, run_compiler
-from tests.support.cxx import refusal
+from tests.support.build import LIBRARIES, ROOT, folder, load_module
+from tests.support.cxx import WARNINGS, compile_cxx, refusal
 
 MODULE = """
 #ifndef STANDARD
@@ -75,15 +75,14 @@ PyMODINIT_FUNC PyInit_views()
     return PyModule_Create(&definition);
 }
 """
-FLAGS = ("-fPIC", "-shared", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 
 
 def compiled(standard, *flags):
     source = folder() / "views.cpp"
     source.write_text(MODULE)
     output = folder() / f"views{len(flags)}{sysconfig.get_config_var('EXT_SUFFIX')}"
-    command = ["g++", f"-std={standard}", *FLAGS, *flags, f"-I{ROOT}", f"-I{ROOT / 'include'}"]
-    run_compiler([*command, "-isystem", sysconfig.get_path("include"), source, "-o", output])
+    command = [f"-std={standard}", "-shared", *WARNINGS, *flags, f"-I{ROOT}", source]
+    compile_cxx(*command, "-o", output, *LIBRARIES)
     return load_module("views", output)
 
 
@@ -94,7 +93,7 @@ def views(request):
     probe = folder() / "probe.cpp"
     probe.write_text("#include <mdspan>\nint main() { return __cpp_lib_mdspan == 0; }\n")
     try:
-        run_compiler(["g++", "-std=c++23", "-fsyntax-only", probe])
+        compile_cxx("-std=c++23", "-fsyntax-only", probe)
     except RuntimeError:
         pytest.skip("no <mdspan> here")
     return compiled("c++23", "-DSTANDARD")

@@ -3,7 +3,6 @@ are in test_reliability.py (test_acts), and objects that go back on native threa
 test_producer.py."""
 
 import gc
-import os
 import threading
 import weakref
 
@@ -120,7 +119,6 @@ def test_d6_chain_while_another_thread_is_in_a_deleter():
         thread.join()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
 @pytest.mark.parametrize("who", ["the deleter itself", "another thread"])
 def test_d6_chain_in_a_child_that_was_forked_during_a_deleter(who):
     """The deleter never ends in the child: what is deleted there must not wait for it."""

@@ -202,7 +202,7 @@ def test_scalars_of_numpy(name):
 
 @pytest.mark.parametrize(
     "scalar", [np.datetime64("2020"), np.timedelta64(1, "s"), np.str_("a"), np.bytes_(b"a"),
-               np.longdouble(1), np.void(b"ab")],
+               *([np.longdouble(1)] if np.dtype("g").itemsize > 8 else []), np.void(b"ab")],
 )  # fmt: skip
 def test_scalars_that_dlpack_cannot_describe(scalar):
     with pytest.raises(BufferError, match="which DLPack cannot describe"):

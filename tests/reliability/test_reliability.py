@@ -29,7 +29,6 @@ def test_exits(case):
     checks.exits(case, 2)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
 @CASES["forks"]
 def test_forks(case):
     if case == "busy threads" and "FASTDL_SANITIZE" in os.environ:

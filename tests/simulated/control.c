@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include "simulated.h"
 
+#ifndef _WIN32
 #include <dlfcn.h>
+#endif
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -119,10 +121,18 @@ static Symbol *symbol_named(const char *name)
  * wait for a lock that the driver holds while it runs a callback, and the callback for Python. */
 static bool holds_gil(void)
 {
+    /* `state` returns NULL after the end of Python, when `check` may say yes. */
+#ifdef _WIN32 /* linked with Python */
+    extern __declspec(dllimport) int PyGILState_Check(void);
+    extern __declspec(dllimport) void *PyGILState_GetThisThreadState(void);
+    int (*check)(void) = PyGILState_Check;
+    void *(*state)(void) = PyGILState_GetThisThreadState;
+#else
     int (*check)(void) = NULL;
-    void *(*state)(void) = NULL; /* NULL after the end of Python, when `check` may say yes */
+    void *(*state)(void) = NULL;
     *(void **)&check = dlsym(RTLD_DEFAULT, "PyGILState_Check");
     *(void **)&state = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+#endif
     return check != NULL && state() != NULL && check();
 }
 
@@ -236,7 +246,9 @@ __attribute__((constructor)) static void start(void)
 {
     settings_reset();
     simulation_reset();
+#ifndef _WIN32
     pthread_atfork(lock, unlock, unlock); /* a child finds the lock free */
+#endif
 }
 
 /* A process in which nobody has asked for them must not end well. */

@@ -4,7 +4,11 @@
 #include "simulated.h"
 
 #include <stdlib.h>
+#ifdef _WIN32
+#include <malloc.h>
+#else
 #include <sys/mman.h>
+#endif
 
 /* What an allocation holds at first, and what is left of it afterwards. */
 enum {
@@ -12,8 +16,12 @@ enum {
     FRESH = 0xCD,
     GONE = 0xDD
 };
-/* Addresses, not memory: only what is written costs any. */
+/* Addresses, not memory: only what is written costs any. Windows counts it against its limit. */
+#ifdef _WIN32
+#define ARENA ((size_t)1 << 28)
+#else
 #define ARENA ((size_t)1 << (SIZE_MAX > UINT32_MAX ? 36 : 30))
+#endif
 
 static uintptr_t arena;
 static size_t arena_used;
@@ -33,11 +41,16 @@ void memory_reset(void)
 
 static bool arena_map(void)
 {
+#ifdef _WIN32
+    if (arena == 0)
+        arena = (uintptr_t)_aligned_malloc(ARENA, 4096);
+#else
     if (arena == 0) {
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         void *mapped = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, flags, -1, 0);
         arena = mapped == MAP_FAILED ? 0 : (uintptr_t)mapped;
     }
+#endif
     return arena != 0;
 }
 

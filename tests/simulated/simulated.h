@@ -18,13 +18,23 @@
 #ifndef FASTDL_SIMULATED_H
 #define FASTDL_SIMULATED_H
 
+#ifdef __MINGW32__
+#define __USE_MINGW_ANSI_STDIO 1 /* C99's formats */
+#define FORMAT(at) format(gnu_printf, at, at + 1)
+#define EXPORT __declspec(dllexport) /* nothing else is exported then */
+#define HIDDEN
+#else
+#define FORMAT(at) format(printf, at, at + 1)
+#define EXPORT __attribute__((visibility("default")))
+#define HIDDEN __attribute__((visibility("hidden")))
+#endif
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXPORT __attribute__((visibility("default")))
 #ifdef FK_OLD /* a driver from before these existed */
-#define EXPORT_OPTIONAL __attribute__((visibility("hidden")))
+#define EXPORT_OPTIONAL HIDDEN
 #else
 #define EXPORT_OPTIONAL EXPORT
 #endif
@@ -83,7 +93,7 @@ typedef struct {
     size_t length, capacity;
 } Text;
 
-__attribute__((format(printf, 2, 3))) void text_add(Text *text, const char *format, ...);
+__attribute__((FORMAT(2))) void text_add(Text *text, const char *format, ...);
 void text_clear(Text *text);
 
 /* Memory for the simulation itself; without it the process ends. */
@@ -307,7 +317,7 @@ typedef struct {
 
 extern Settings settings;
 
-__attribute__((format(printf, 2, 3))) void violation(const Thread *self, const char *format, ...);
+__attribute__((FORMAT(2))) void violation(const Thread *self, const char *format, ...);
 void lock(void);
 void unlock(void);
 /* Around a function of the host, which runs without the lock; and until no other thread is there.

@@ -17,17 +17,23 @@ import sys
 import sysconfig
 import tempfile
 from hashlib import sha256
+from multiprocessing.connection import Client
 from pathlib import Path
 
-try:
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
-except ImportError:  # Windows: whoever is last wins
-    fcntl = None
 
 ROOT = Path(__file__).resolve().parents[2]
 runpy.run_path(str(ROOT / "include/fastdl/impl/join.py"))["write"]()
 SOURCES = ROOT / "tests" / "capi"
 _FOLDER = "FASTDL_TEST_BUILD"
+#: What an extension module is linked with.
+LIBRARIES = ["-ldl"]
+if sys.platform == "win32":  # mingw's own libraries, which come last, belong in it
+    LIBRARIES = [f"-L{sys.base_prefix}", f"-lpython{sysconfig.get_config_var('VERSION')}"]
+    LIBRARIES += ["-static-libgcc", "-Wl,-Bstatic"]
 
 
 def module_path(name, copy=None, *flags):
@@ -99,7 +105,7 @@ def compile_source(source, output, *more_flags):
         command += ["-undefined", "dynamic_lookup"]
     # What is not optimised, or sanitized, calls C++'s own library.
     plain = sanitizers or os.environ.get("FASTDL_COVERAGE")
-    libraries = ["-ldl", *(["-lstdc++"] if plain and not standard else [])]
+    libraries = [*LIBRARIES, *(["-lstdc++"] if plain and not standard else [])]
     run_compiler([*command, source, "-o", output, *libraries])
 
 
@@ -108,6 +114,14 @@ def run_compiler(command, **options):
 
     RuntimeError, with what the compiler said, if it fails.
     """
+    port = os.environ.get("FASTDL_TEST_COMPILER")
+    if port and command[0] in ("cc", "c++"):
+        with Client(("localhost", int(port))) as server:  # tests/windows/__main__.py
+            server.send(([*map(str, command)], options.get("cwd") and str(options["cwd"])))
+            status, said = server.recv()
+        if status != 0:
+            raise RuntimeError(f"{shlex.join(map(str, command))} failed:\n{said}")
+        return
     environment = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "ASAN_OPTIONS")}
     result = subprocess.run(
         [*map(str, command)], env=environment, capture_output=True, text=True, **options
@@ -141,9 +155,18 @@ def compiled_once(output, make):
 def _alone(output):
     """No other process is in here for the same path."""
     with output.with_suffix(".lock").open("w") as lock:
-        if fcntl is not None:
+        if sys.platform != "win32":
             fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+            return
+        while True:
+            try:
+                msvcrt.locking(lock.fileno(), msvcrt.LK_LOCK, 1)  # tries for ten seconds
+                break
+            except OSError:
+                continue
         yield
+        msvcrt.locking(lock.fileno(), msvcrt.LK_UNLCK, 1)
 
 
 def _compiled(name, suffix, source, *flags):

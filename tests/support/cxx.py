@@ -7,7 +7,15 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from tests.support.build import ROOT, SOURCES, compiled_once, folder, load_module, run_compiler
+from tests.support.build import (
+    LIBRARIES,
+    ROOT,
+    SOURCES,
+    compiled_once,
+    folder,
+    load_module,
+    run_compiler,
+)
 
 _loaded = {}  # by path
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
@@ -67,7 +75,9 @@ def binding(name, library, source=None, *flags, compiler=()):
     if output not in _loaded:
         place.mkdir(exist_ok=True)
         words = (*WARNINGS, *headers(library), *flags, "-shared")
-        words += (source or SOURCES / f"{name}.cpp", *runtime(library, compiler), "-o")
-        compiled_once(output, lambda path: compile_cxx(*words, path, compiler=compiler))
+        words += (source or SOURCES / f"{name}.cpp", *runtime(library, compiler))
+        compiled_once(
+            output, lambda path: compile_cxx(*words, "-o", path, *LIBRARIES, compiler=compiler)
+        )
         _loaded[output] = load_module(name, output)
     return _loaded[output]

@@ -12,7 +12,8 @@ PLACE = re.compile(
 
 def ending(status: int) -> str:
     if status >= 0:
-        return f"the process ended with status {status}"
+        number = hex(status) if status > 255 else status  # Windows: 0xc0000005, say
+        return f"the process ended with status {number}"
     try:
         name = signal.Signals(-status).name
     except ValueError:  # some have only a number

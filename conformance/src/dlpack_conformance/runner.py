@@ -107,11 +107,12 @@ class Process:
         else:
             self.output.seek(0)
             ended = CRASHED, f"{crashes.ending(code)}{crashes.last_words(self.output.read())}"
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if hasattr(os, "killpg"):
+        if sys.platform == "win32":
+            subprocess.run(("taskkill", "/f", "/t", "/pid", str(child.pid)), capture_output=True)
+            child.kill()
+        else:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
-            else:
-                child.kill()
         child.wait()
         for stream in (child.stdin, child.stdout, self.output):
             if stream is not None:

@@ -44,8 +44,8 @@ cdef extern from "numpy/arrayobject.h":
     PyTypeObject PyArray_Type
     enum:
         NPY_BOOL, NPY_BYTE, NPY_UBYTE, NPY_SHORT, NPY_USHORT, NPY_INT, NPY_UINT, NPY_LONG
-        NPY_ULONG, NPY_LONGLONG, NPY_ULONGLONG, NPY_HALF, NPY_FLOAT, NPY_DOUBLE, NPY_CFLOAT
-        NPY_CDOUBLE, NPY_VOID
+        NPY_ULONG, NPY_LONGLONG, NPY_ULONGLONG, NPY_HALF, NPY_FLOAT, NPY_DOUBLE, NPY_LONGDOUBLE
+        NPY_CFLOAT, NPY_CDOUBLE, NPY_CLONGDOUBLE, NPY_VOID
     int NPY_ARRAY_WRITEABLE
     int _import_array() except -1
     bint PyArray_Check(object) noexcept
@@ -106,6 +106,9 @@ for _number in (NPY_HALF, NPY_FLOAT, NPY_DOUBLE):
     define(_number, kDLFloat)
 for _number in (NPY_CFLOAT, NPY_CDOUBLE):
     define(_number, kDLComplex)
+if PyArray_DescrFromType(NPY_LONGDOUBLE).itemsize == 8:  # a double, as on Windows
+    define(NPY_LONGDOUBLE, kDLFloat)
+    define(NPY_CLONGDOUBLE, kDLComplex)
 
 
 cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) except -1:

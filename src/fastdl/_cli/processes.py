@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,7 +51,7 @@ def run(job: Job, limit: float) -> tuple[dict[str, Any], dict[str, str], Ending 
     """Runs a job: (the results of its steps, the errors of those that raised, how it ended if it
     did not finish, seconds). `limit`: seconds that a step may take."""
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="fastdl-") as folder:
+    with tempfile.TemporaryDirectory(prefix="fastdl-", ignore_cleanup_errors=True) as folder:
         log, output = Path(folder, "log"), Path(folder, "output")
         log.touch()
         command = [sys.executable, "-m", "fastdl._cli.probe", str(log)]
@@ -95,9 +94,12 @@ def status_of(
 
 def end(child: "subprocess.Popen[Any]") -> None:
     """Kills a process, and those that it started."""
-    kill = partial(os.killpg, child.pid, signal.SIGKILL) if hasattr(os, "killpg") else child.kill
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        kill()
+    if sys.platform == "win32":
+        subprocess.run(("taskkill", "/f", "/t", "/pid", str(child.pid)), capture_output=True)
+        child.kill()
+    else:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
     child.wait()
 
 
@@ -136,7 +138,8 @@ def describe_status(status: int, output: str = "") -> str:
         return known.get(-status, f"signal {-status}")
     lines = output.strip().splitlines()
     last = f": {lines[-1][:200]}" if lines else ""
-    return f"exit status {status}{last}"
+    number = hex(status) if status > 255 else status  # Windows: 0xc0000005 is an access violation
+    return f"exit status {number}{last}"
 
 
 class Progress:

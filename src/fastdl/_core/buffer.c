@@ -11,10 +11,11 @@ static DLDataType dtype_of_format(const char *format, Py_ssize_t itemsize)
         char letter;
         uint8_t code, bytes; /* 0 bytes: 4 or 8 */
     } numbers[] = {
-        {'?', kDLBool, 1}, {'b', kDLInt, 1},   {'h', kDLInt, 2},   {'i', kDLInt, 4},
-        {'q', kDLInt, 8},  {'l', kDLInt, 0},   {'n', kDLInt, 0},   {'B', kDLUInt, 1},
-        {'H', kDLUInt, 2}, {'I', kDLUInt, 4},  {'Q', kDLUInt, 8},  {'L', kDLUInt, 0},
-        {'N', kDLUInt, 0}, {'e', kDLFloat, 2}, {'f', kDLFloat, 4}, {'d', kDLFloat, 8},
+        {'?', kDLBool, 1},  {'b', kDLInt, 1},   {'h', kDLInt, 2},   {'i', kDLInt, 4},
+        {'q', kDLInt, 8},   {'l', kDLInt, 0},   {'n', kDLInt, 0},   {'B', kDLUInt, 1},
+        {'H', kDLUInt, 2},  {'I', kDLUInt, 4},  {'Q', kDLUInt, 8},  {'L', kDLUInt, 0},
+        {'N', kDLUInt, 0},  {'e', kDLFloat, 2}, {'f', kDLFloat, 4}, {'d', kDLFloat, 8},
+        {'g', kDLFloat, 8}, /* a long double that is a double, as on Windows */
     };
     DLDataType result = {0, 0, 0};
     int is_complex;

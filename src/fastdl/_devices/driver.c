@@ -105,7 +105,8 @@ static int load(slot *here, fdl_failure *failure)
                                           : fdl_library_of(driver->kind == FASTDL_STREAM_CUDA);
     if (library == NULL)
         return fdl_refuse(failure, "this machine has no %s driver: %s was not found", driver->name,
-                          driver->kind == FASTDL_STREAM_CUDA ? "libcuda" : "libamdhip64");
+                          driver->kind == FASTDL_STREAM_CUDA ? FDL_LIBRARY_OF_CUDA
+                                                             : FDL_LIBRARY_OF_HIP);
     for (size_t i = 0; i < SYMBOLS; i++) {
         const char *name = name_in(driver, &symbols[i]);
         void *address = name == NULL ? NULL : fdl_library_symbol(library, name);

@@ -32,8 +32,12 @@
 
 #ifdef _WIN32
 #define FDL_DRIVER_ABI __stdcall
+#define FDL_LIBRARY_OF_CUDA "nvcuda.dll"
+#define FDL_LIBRARY_OF_HIP "amdhip64.dll"
 #else
 #define FDL_DRIVER_ABI
+#define FDL_LIBRARY_OF_CUDA "libcuda"
+#define FDL_LIBRARY_OF_HIP "libamdhip64"
 #endif
 
 /* The calls that both drivers have in the same form: X(member, parameters, CUDA's name, HIP's name,

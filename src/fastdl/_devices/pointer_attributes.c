@@ -98,6 +98,7 @@ static int agrees(DLDevice said, DLDevice found)
 int fdl_pointer_check(fdl_driver *driver, const DLTensor *tensor, fdl_failure *failure)
 {
     const void *pointer = (const char *)tensor->data + tensor->byte_offset;
+    unsigned long long address = (uintptr_t)pointer; /* Windows' %p has no 0x */
     DLDevice said = tensor->device, found;
     if (fdl_pointer_find(driver, pointer, &found, failure) < 0)
         return -1;
@@ -105,9 +106,9 @@ int fdl_pointer_check(fdl_driver *driver, const DLTensor *tensor, fdl_failure *f
         (said.device_type == kDLCUDAManaged && may_be_managed(driver, pointer)))
         return 0;
     if (found.device_type == kDLCPU)
-        return fdl_refuse(failure, "the %s driver does not know the address %p of its data",
-                          driver->name, pointer);
-    return fdl_refuse(failure, "the %s driver says that its data, at %p, is on %s:%d", driver->name,
-                      pointer, fastdl_find_device((int32_t)found.device_type)->name,
+        return fdl_refuse(failure, "the %s driver does not know the address %#llx of its data",
+                          driver->name, address);
+    return fdl_refuse(failure, "the %s driver says that its data, at %#llx, is on %s:%d",
+                      driver->name, address, fastdl_find_device((int32_t)found.device_type)->name,
                       (int)found.device_id);
 }

@@ -48,10 +48,12 @@ static inline int fdl_load_acquire(const int *value)
     return (int)_InterlockedCompareExchange((volatile long *)value, 0, 0);
 }
 
-static inline void fdl_store_release(int *value, int desired)
+static inline int fdl_exchange_acquire(int *value, int desired)
 {
-    (void)_InterlockedExchange((volatile long *)value, desired);
+    return (int)_InterlockedExchange((volatile long *)value, desired);
 }
+
+#define fdl_store_release (void)fdl_exchange_acquire
 
 static inline void *fdl_load_pointer(void *const *value)
 {
@@ -99,6 +101,7 @@ static inline int fdl_count_release(fdl_count *count)
 }
 
 #define fdl_load_acquire(value) __atomic_load_n(value, __ATOMIC_ACQUIRE)
+#define fdl_exchange_acquire(value, desired) __atomic_exchange_n(value, desired, __ATOMIC_ACQUIRE)
 #define fdl_store_release(value, desired) __atomic_store_n(value, desired, __ATOMIC_RELEASE)
 #define fdl_load_pointer fdl_load_acquire
 #define fdl_store_pointer fdl_store_release

@@ -4,12 +4,16 @@
 #include <limits.h>
 #include <string.h>
 
-/* Where a long has 64 bits, C has two names for that type, and consumers that compare letters, such
- * as MPI's datatypes, take them for different types. NumPy uses the long's letter. */
+/* C has two names for the type of a long's size, and consumers that compare letters, such as MPI's
+ * datatypes, take them for different types. NumPy uses the long's letter. */
 #if LONG_MAX > 0x7fffffff
+#define INT32_FORMAT "i"
+#define UINT32_FORMAT "I"
 #define INT64_FORMAT "l"
 #define UINT64_FORMAT "L"
 #else
+#define INT32_FORMAT "l"
+#define UINT32_FORMAT "L"
 #define INT64_FORMAT "q"
 #define UINT64_FORMAT "Q"
 #endif
@@ -24,7 +28,7 @@ const fdl_dtype_fact fdl_dtypes[] = {
     {kDLInt, 4, "int4", NULL, NO_FORM},
     {kDLInt, 8, "int8", "b", NO_FORM},
     {kDLInt, 16, "int16", "h", NO_FORM},
-    {kDLInt, 32, "int32", "i", NO_FORM},
+    {kDLInt, 32, "int32", INT32_FORMAT, NO_FORM},
     {kDLInt, 64, "int64", INT64_FORMAT, NO_FORM},
     {kDLInt, 128, "int128", NULL, NO_FORM},
     {kDLUInt, 1, "uint1", NULL, NO_FORM},
@@ -32,7 +36,7 @@ const fdl_dtype_fact fdl_dtypes[] = {
     {kDLUInt, 4, "uint4", NULL, NO_FORM},
     {kDLUInt, 8, "uint8", "B", NO_FORM},
     {kDLUInt, 16, "uint16", "H", NO_FORM},
-    {kDLUInt, 32, "uint32", "I", NO_FORM},
+    {kDLUInt, 32, "uint32", UINT32_FORMAT, NO_FORM},
     {kDLUInt, 64, "uint64", UINT64_FORMAT, NO_FORM},
     {kDLUInt, 128, "uint128", NULL, NO_FORM},
     {kDLFloat, 16, "float16", "e", {5, 10, 15, FDL_IEEE}},

@@ -9,41 +9,26 @@
 
 #include "atomics.h"
 
-#if defined(_MSC_VER) && !defined(__clang__)
-
-#include <windows.h>
-
-typedef volatile long fdl_lock;
-
-static inline void fdl_lock_take(fdl_lock *lock)
-{
-    while (_InterlockedExchange(lock, 1) != 0)
-        (void)SwitchToThread();
-}
-
-static inline void fdl_lock_give(fdl_lock *lock)
-{
-    (void)_InterlockedExchange(lock, 0);
-}
-
+#ifdef _WIN32 /* without <windows.h>, whose macros take many names */
+__declspec(dllimport) int __stdcall SwitchToThread(void);
+#define fdl_yield SwitchToThread
 #else
-
 #include <sched.h>
+#define fdl_yield sched_yield
+#endif
 
 typedef int fdl_lock;
 
 static inline void fdl_lock_take(fdl_lock *lock)
 {
-    while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0)
-        (void)sched_yield();
+    while (fdl_exchange_acquire(lock, 1) != 0)
+        (void)fdl_yield();
 }
 
 static inline void fdl_lock_give(fdl_lock *lock)
 {
-    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+    fdl_store_release(lock, 0);
 }
-
-#endif
 
 #define fdl_lock_init fdl_lock_give
 
