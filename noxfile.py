@@ -369,45 +369,46 @@ def docs(session: nox.Session) -> None:
     session.run("python", "docs/links.py", site)
 
 
-def check_headers(session: nox.Session, compilers: list[str], packages: str, *flags: str) -> None:
-    """The public headers in every way of HEADERS. `packages`: where libraries are installed."""
+def path_of(session: nox.Session, name: str) -> str:
+    """A path of the session's Python, by sysconfig's name."""
+    look = f"import sysconfig; print(sysconfig.get_path({name!r}))"
+    return session.run("python", "-c", look, silent=True).strip()
+
+
+def check_headers(session: nox.Session, compilers: list[str], *flags: str) -> None:
+    """The public headers in every way of HEADERS, without warnings."""
+    assert {Path(header).name for header in existing("include/fastdl/*.[ch]")} == HEADERS.keys()
+    packages = path_of(session, "purelib")
     for header, (languages, variants, library) in HEADERS.items():
         found = [f"-isystem{packages}/{library}/include"] if library else []
         for compiler, (language, standard), variant in product(compilers, languages, variants):
             # Included, since a static function is not unused in a header.
             options = [f"-std={standard}", "-pedantic", *flags, *found, *variant.split()]
-            options += [*USERS, *(USERS_CXX if language == "c++" else [])]
+            options += ["-Iinclude", *WARNINGS, *USERS, *(USERS_CXX if language == "c++" else [])]
             options += USERS_GXX if (compiler, language) == ("gcc", "c++") else []
             options += ["-include", f"fastdl/{header}", "-x", language, "/dev/null"]
-            session.run(compiler, *options, external=True)
+            session.run(*compiler.split(), *options, external=True)
 
 
 def check_c(session: nox.Session) -> None:
     """Our C files and the public headers without warnings. Generated C is not checked."""
-    include, packages = [
-        session.run(
-            *("python", "-c", f"import sysconfig; print(sysconfig.get_path({name!r}))"), silent=True
-        ).strip()
-        for name in ("include", "purelib")
-    ]
-    flags = [*WARNINGS, "-fsyntax-only", "-Iinclude", "-Isrc/fastdl", f"-isystem{include}"]
+    flags = ["-fsyntax-only", f"-isystem{path_of(session, 'include')}"]
     session.run("python", "include/fastdl/impl/join.py")
-    parts = ["-std=c99", "-fsyntax-only", "-Iinclude/fastdl", f"-isystem{include}"]
-    session.run("gcc", *WARNINGS, *parts, "include/fastdl/impl/fastdl.c", external=True)
-    for source in existing("src/fastdl/*.c", "src/fastdl/*/*.c", "conformance/src/*/*.c"):
-        session.run("gcc", "-std=c11", *flags, source, external=True)
-    for example in existing("docs/examples/c/*.c"):
-        session.run("gcc", "-std=c99", "-pedantic", *flags, example, external=True)
-    assert {Path(header).name for header in existing("include/fastdl/*.[ch]")} == HEADERS.keys()
+    sources = {
+        "-std=c11": existing("src/fastdl/*.c", "src/fastdl/*/*.c", "conformance/src/*/*.c"),
+        "-std=c99": existing("include/fastdl/impl/fastdl.c", "docs/examples/c/*.c"),
+    }
+    for standard, files in sources.items():
+        for source in files:
+            options = [
+                standard,
+                *WARNINGS,
+                *flags,
+                *"-Iinclude -Isrc/fastdl -Iinclude/fastdl".split(),
+            ]
+            session.run("gcc", *options, source, external=True)
     # clang, if installed, has other warnings.
-    compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
-    check_headers(session, compilers, packages, *flags)
-    # With another C library, if its compiler is installed: the parts without Python.
-    if shutil.which("musl-gcc"):
-        for header in ("dlpack.h", "fastdl.h"):
-            options = ["-std=c99", "-pedantic", *WARNINGS, *USERS, "-DFASTDL_NO_PYTHON"]
-            options += ["-fsyntax-only", "-Iinclude", "-include", f"fastdl/{header}", "-x", "c"]
-            session.run("musl-gcc", *options, "/dev/null", external=True)
+    check_headers(session, [name for name in ("gcc", "clang") if shutil.which(name)], *flags)
 
 
 @nox.session
@@ -530,6 +531,78 @@ def wheel(session: nox.Session) -> None:
             session.run("pytest", "--dlpack=numpy", "-k", "consumer.")
 
 
+# macOS as zig names it, in the oldest versions that cibuildwheel builds for.
+MACOS = ("aarch64-macos.11.0", "x86_64-macos.10.9")
+
+
+def prepare(session: nox.Session) -> Path:
+    """Installs what compiles for another platform, and returns an empty folder."""
+    needed = ("setuptools>=77", "Cython>=3.1", "numpy>=2.1", "nanobind>=3.1", "pybind11>=3.0")
+    session.install(*needed, "ziglang>=0.17")
+    folder = Path(session.create_tmp(), "other").absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
+def build_for(session: nox.Session, folder: Path, compiler: str, *link: str) -> None:
+    """Compiles fastdl and the conformance suite into `folder`/lib."""
+    linker = " ".join([compiler, "-shared", *link])
+    env = {"CC": compiler, "LDSHARED": linker, "SETUPTOOLS_EXT_SUFFIX": ".so"}
+    options = (f"--build-base={folder}/build", f"--build-lib={folder}/lib")
+    for project in (".", SUITE):
+        with session.chdir(project):
+            session.run("python", "setup.py", "-q", "build", *options, env=env)
+    for library in folder.glob("lib/*/*.so"):
+        session.log(f"linked: {library}, {library.stat().st_size} bytes")
+
+
+def check_headers_with_zig(session: nox.Session, folder: Path, target: str, include: str) -> None:
+    flags = ("-c", "-o", f"{folder}/object.o", f"-isystem{include}")  # it lacks -fsyntax-only
+    check_headers(session, [f"python-zig c++ -target {target}"], *flags)
+
+
+@nox.session(**WITH_PIP)
+def macos(session: nox.Session) -> None:
+    """fastdl and the conformance suite, compiled and linked for macOS on arm64 and x86-64 by zig;
+    and the public headers in C and C++. Nothing runs. NumPy's headers are those of its wheels for
+    macOS; CPython's are this Python's, since none of macOS's can be had."""
+    folder = prepare(session)
+    wheel = ("--platform=macosx_14_0_arm64", "--only-binary=:all:", "--no-deps", "--no-compile")
+    session.run("pip", "install", "-q", "--target", str(folder), *wheel, "numpy>=2.1")
+    for target in MACOS:
+        compiler = f"python-zig cc -target {target} -I{folder}/numpy/_core/include"
+        compiler += " -Werror=unguarded-availability-new"
+        build_for(session, folder / target, compiler, "-undefined", "dynamic_lookup")
+        check_headers_with_zig(session, folder, target, path_of(session, "include"))
+
+
+@nox.session(**WITH_PIP)
+def musl(session: nox.Session) -> None:
+    """fastdl and the conformance suite, compiled by the distribution's GCC for musl; the demo with
+    them, on a CPython of the distribution's sources that is compiled by the same; and the public
+    headers in C and C++, by zig. Without NumPy, whose wheels need musl 1.2.4; Debian 12 has 1.2.3.
+    That CPython's ctypes has the distribution's libffi, which was compiled for glibc."""
+    folder = prepare(session)
+    gcc = folder / "gcc"  # Debian's says that it compiles for glibc
+    gcc.write_text('#!/bin/sh\n[ "$1" = --print-multiarch ] || exec musl-gcc "$@"\n')
+    gcc.chmod(0o755)
+    (folder / "ffi").mkdir()
+    for header in ("ffi.h", "ffitarget.h"):  # without their neighbours, which are glibc's
+        shutil.copy(Path("/usr/include/x86_64-linux-gnu", header), folder / "ffi")
+    ffi = session.run("gcc", "-print-file-name=libffi_pic.a", silent=True, external=True).strip()
+    options = [f"CC={gcc}", "OPT=-O0 -g0 -DNDEBUG", "PKG_CONFIG=false", "--disable-test-modules"]
+    options += [f"LIBFFI_CFLAGS=-I{folder}/ffi", f"LIBFFI_LIBS={ffi}"]
+    places = (str(folder / "sources"), str(folder / "python"))
+    session.run("bash", ".ci/cpython", *places, *options, external=True)
+    python = str(folder / "python/bin/python3")
+    (include,) = folder.glob("python/include/python3*")
+    build_for(session, folder, f"{gcc} -I{include}")
+    env = {"PYTHONPATH": str(folder / "lib")}
+    session.run(python, "-m", "fastdl", "demo", env=env, external=True)
+    check_headers_with_zig(session, folder, "x86_64-linux-musl", str(include))
+
+
 @nox.session(**WITH_PIP)
 def windows(session: nox.Session) -> None:
     """The wheel for Windows on x86-64, built by mingw; with it the demo, `doctor` and tests, on a
@@ -555,16 +628,15 @@ def windows(session: nox.Session) -> None:
     }
     for project in (".", SUITE):
         session.run("pip", "wheel", "-q", "--no-deps", "-w", str(wheels), project, env=env)
-    session.install("wheel")
+    session.install("wheel", "nanobind>=3.1", "pybind11>=3.0")
     built = map(str, wheels.glob("*.whl"))
     session.run("wheel", "tags", "--remove", f"--python-tag={tag}", f"--abi-tag={tag}", *built)
     for path in wheels.glob("*.whl"):
         session.run("python", "-m", "zipfile", "-e", str(path), str(site))
     session.run(run, "-m", "fastdl", "demo", external=True)
     session.run(run, "-m", "fastdl", "doctor", external=True)
-    flags = [*WARNINGS, "-fsyntax-only", "-Iinclude", f"-isystem{python}/Include"]
-    flags += ["-include", "windows.h"]
-    check_headers(session, ["x86_64-w64-mingw32-g++-posix"], str(site), *flags)
+    flags = ["-fsyntax-only", f"-isystem{python}/Include", "-include", "windows.h"]
+    check_headers(session, ["x86_64-w64-mingw32-g++-posix"], *flags)
     options = ["-n", "2", "--dist", "loadfile", "-m", "not slow and not library", SLOWEST]
     arguments = [*options, *(session.posargs or ["tests"])]
     session.run("python", "-m", "tests.windows", str(folder), *arguments)
