@@ -48,7 +48,7 @@ NEEDED = {
     "fastdl._convert.convert",
     *(f"fastdl._core{name}" for name in ("", ".device", ".dtype", ".errors", ".exchange")),
     *("fastdl._core.foreign", "fastdl._core.tensor"),
-    *("fastdl._devices", "fastdl._devices.driver", "fastdl._protocol", "fastdl._protocol.streams"),
+    *("fastdl._devices", "fastdl._devices.driver"),
     *("fastdl._library", "fastdl._native", "fastdl._policy", "fastdl._version"),
 }
 
