@@ -79,7 +79,6 @@ REASONS: dict[str, str] = {
     "python/from_tvm_ffi/numpy": _TVM_FFI_CALL,
     "c/torch_dimensions": _DIMENSIONS,
     "c/numpy_dimensions": _DIMENSIONS,
-    "c/result_numpy": _RESULT,
     "c/result_numpy/PyArray_SimpleNew": _RESULT,
     "copy/contiguous/numpy": _ROWS,
     "copy/permuted (1, 0, 2)/numpy": _ROWS,
