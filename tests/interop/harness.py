@@ -6,7 +6,7 @@ from tests.support.isolate import describe, run_python
 
 CASES = Path(__file__).parent / "cases"
 PEER_VARIABLE = "FASTDL_TEST_PEER"
-TIMEOUT = 600  # seconds; the slowest peer takes 20
+TIMEOUT = 600  # seconds; the slowest peer takes 20, the grid of the matrix 140
 
 
 def run_cases(*files: str, peer: str = "", **environment: str) -> None:

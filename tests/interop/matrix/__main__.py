@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.support.isolate import describe, run_python, signal_name
 
+from ..harness import TIMEOUT
 from ..peers import LIBRARIES
 from .cells import BY_FASTDL, DIES, RESULTS, VERSION, Cell, Rows, dump, load, worse
 from .measure import is_of_fastdl
@@ -56,7 +57,7 @@ def measure_row(row: str, folder: Path) -> dict[str, str]:
     """The cells of a row. The death of its process is a result; any other failure is an error."""
     log = folder / f"{row}.jsonl"
     command = ("-W", "ignore", "-m", f"{__package__}.rows", row, str(log))
-    while (child := run_python(*command, env=surroundings(), timeout=1200)).returncode:
+    while (child := run_python(*command, env=surroundings(), timeout=TIMEOUT)).returncode:
         cell = begun(log) if log.exists() else None
         if child.returncode > 0 or cell is None:
             raise RuntimeError(f"{row}, {cell}: {describe(child)}")
