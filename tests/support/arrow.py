@@ -70,6 +70,13 @@ def array_in(capsule) -> Array:
     return Array.from_address(_pointer(capsule, b"arrow_array"))
 
 
+def children_of(struct):
+    """The children of a Schema or an Array, one after the other."""
+    pointers = ctypes.cast(struct.children, ctypes.POINTER(ctypes.c_void_p))
+    for i in range(struct.n_children):
+        yield type(struct).from_address(pointers[i])
+
+
 def release(struct) -> None:
     """What a consumer does with a struct that it has moved or used."""
     kind = _RELEASE_SCHEMA if isinstance(struct, Schema) else _RELEASE_ARRAY
@@ -124,13 +131,22 @@ class Producer:
 
 
 class Node:
-    """An array with children or a dictionary. `valid`: its bits as an int; None: all are. Other
-    keywords are fields of the array."""
+    """An array with children or a dictionary. `valid`: its bits as an int; None: all are. `data`:
+    its values, a bytearray. Other keywords are fields of the array."""
 
-    def __init__(self, format, length, valid=None, children=(), dictionary=None, **fields):  # noqa: A002
-        self.kept = [children, dictionary]
+    def __init__(
+        self,
+        format,  # noqa: A002
+        length,
+        valid=None,
+        children=(),
+        dictionary=None,
+        data=None,
+        **fields,
+    ):
+        self.kept = [children, dictionary, data]
         bits = None if valid is None else bytearray(valid.to_bytes(16, "little"))
-        buffers = (ctypes.c_void_p * 2)(Producer._address(bits), None)
+        buffers = (ctypes.c_void_p * 2)(Producer._address(bits), Producer._address(data))
         self.schema = Schema(format=format, name=b"", n_children=len(children))
         self.array = Array(length=length, null_count=-1, n_buffers=2, n_children=len(children))
         self.array.buffers = ctypes.cast(buffers, ctypes.POINTER(ctypes.c_void_p))
@@ -145,13 +161,14 @@ class Node:
             setattr(self.array, name, value)
 
 
-class Streamer:
-    """An object with `__arrow_c_stream__`, which gives these nodes, all of one form; and with
-    `__array__`, as libraries of tables have it. `failure`: what the stream says when it fails,
-    after the last."""
+class OfStream:
+    """An object with `__arrow_c_stream__`, which gives these nodes, all of one form.
 
-    def __init__(self, *nodes, array=None, failure=None):
-        self.nodes, self.result, self.released = nodes, array, []
+    failure: what the stream says when it fails, after the last. given, released: kinds of structs.
+    """
+
+    def __init__(self, *nodes, failure=None):
+        self.nodes, self.form, self.given, self.released = nodes, nodes[0], [], []
         self.failure = None if failure is None else ctypes.create_string_buffer(failure)
         self._schema_release = _RELEASE_SCHEMA(lambda schema: self.released.append("schema"))
         self._array_release = _RELEASE_ARRAY(lambda array: self.released.append("array"))
@@ -162,8 +179,9 @@ class Streamer:
         self.stream.release = ctypes.cast(self._array_release, ctypes.c_void_p)
 
     def _get_schema(self, stream, out):
-        out[0] = self.nodes[0].schema
+        out[0] = self.form.schema
         out[0].release = ctypes.cast(self._schema_release, ctypes.c_void_p)
+        self.given.append("schema")
         return 0
 
     def _get_next(self, stream, out):
@@ -172,6 +190,7 @@ class Streamer:
             return 5 if self.failure is not None else 0
         out[0] = self._left.pop(0).array
         out[0].release = ctypes.cast(self._array_release, ctypes.c_void_p)
+        self.given.append("array")
         return 0
 
     def _error(self, stream):
@@ -180,6 +199,14 @@ class Streamer:
     def __arrow_c_stream__(self, requested_schema=None):
         self._left = list(self.nodes)
         return _new(ctypes.addressof(self.stream), b"arrow_array_stream", None)
+
+
+class Streamer(OfStream):
+    """The same with `__array__`, as libraries of tables have it."""
+
+    def __init__(self, *nodes, array, failure=None):
+        super().__init__(*nodes, failure=failure)
+        self.result = array
 
     def __array__(self, dtype=None, copy=None):
         return self.result

@@ -42,8 +42,8 @@ class Bridge:
         wrongly. A copy is marked as such.
     reads: the names of the element types, in DLPack's description, to which `read` applies: read(x,
         tensor) gets the tensor from DLPack; None: all.
-    read_copy: read_copy(x) returns a Tensor on a copy of an object that cannot be read otherwise;
-        None if that cannot be described, either.
+    read_otherwise: read_otherwise(x) returns a Tensor on an object, or a copy of it, where DLPack
+        failed; None if it cannot be described.
     gradient: the attribute that is true for an object whose gradient the library records: convert
         does not convert it, since the gradient would be lost.
     move: move(x, device) returns a copy of an object of this type on a device of CUDA or ROCm; for
@@ -77,7 +77,7 @@ class Bridge:
         make: "Callable[[Tensor, Any], Any] | None" = None,
         read: "Callable[..., Tensor] | None" = None,
         reads: "Iterable[str] | None" = None,
-        read_copy: "Callable[[Any], Tensor] | None" = None,
+        read_otherwise: "Callable[[Any], Tensor] | None" = None,
         gradient: "str | None" = None,
         move: "Callable[[Any, Device], Any] | None" = None,
         empty: "Callable[[tuple[int, ...], DType, Device], Any] | None" = None,
@@ -96,7 +96,7 @@ class Bridge:
         self.name, self.title, self.classes = name, title, tuple(classes)
         self.make, self.move, self.empty = make, move, empty
         self.gradient = gradient
-        self.read, self.read_copy = read, read_copy
+        self.read, self.read_otherwise = read, read_otherwise
         self.reads = None if reads is None else frozenset(reads)
         self.strides, self.readonly, self.alignment = strides, readonly, alignment
         self.ndims = ndims

@@ -1,6 +1,8 @@
 """JAX."""
 
 from fastdl._bridges.bridge import ANYWHERE, COMPACT, DENSE, IMMUTABLE, Bridge
+from fastdl._core import exchange
+from fastdl._core import tensor as core
 from fastdl._core.exchange import TYPE_BUFFER, TYPE_IMMUTABLE, TYPE_STREAM_NONE_SYNCS
 
 
@@ -11,6 +13,16 @@ def make(tensor, like):
         return jax.dlpack.from_dlpack(tensor)
     with in_full_width():
         return jax.dlpack.from_dlpack(tensor)
+
+
+def read_narrow(x):
+    """Integers of 2 and 4 bits, which only NumPy's interface has."""
+    import numpy as np
+
+    is_narrow = x.dtype.name in {"int2", "int4", "uint2", "uint4"}
+    if not is_narrow or any(device.platform != "cpu" for device in x.devices()):
+        return None
+    return core.mark_copied(exchange.from_dlpack(np.asarray(x)))
 
 
 def move(x, device):
@@ -51,6 +63,7 @@ BRIDGES = (
         title="JAX",
         classes=("jaxlib:ArrayImpl", "jax:jaxlib._jax.Array", "jax:Array"),
         make=make,
+        read_otherwise=read_narrow,
         move=move,
         strides=DENSE,
         readonly=IMMUTABLE,

@@ -63,6 +63,8 @@ LIBRARIES = {
     "dpnp": "dpnp",
     "array_api_strict": "array_api_strict",
     "cuda": "cuda",
+    "pandas": "pandas",
+    "polars": "polars",
     "fastdl": "fastdl",
 }
 
@@ -71,8 +73,8 @@ LIBRARIES = {
 #: constructor that takes an array.
 MAKERS = {
     "dask": "dask.array.from_array",
-    "pandas": "pandas.Series",
-    "polars": "polars.Series",
+    "pandas": "pandas.DataFrame",
+    "polars": "polars.DataFrame",
     "xarray": "xarray.DataArray",
 }
 

@@ -10,7 +10,13 @@ from fastdl._core.dtype import DType
 def numpy(tensor):
     """A NumPy array on the memory of `tensor`, as Tensor.numpy."""
     core.host(tensor, "numpy()")
-    from fastdl._bridges import _numpy
+    try:
+        from fastdl._bridges import _numpy
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "expected NumPy, which is not installed: pip install numpy, or use tolist(), a "
+            "memoryview or another library, without NumPy"
+        ) from error
 
     dtype = tensor.dtype
     lane = descriptor(dtype.lane)
@@ -114,7 +120,7 @@ def read_copy(x):
         native = DType(x.dtype.newbyteorder("=")).dtype
     except (TypeError, ValueError):
         return None
-    return exchange.from_dlpack(x.astype(native, order="C"))
+    return core.mark_copied(exchange.from_dlpack(x.astype(native, order="C")))
 
 
 def _maker():
@@ -138,7 +144,7 @@ BRIDGES = (
         title="NumPy",
         classes=("numpy:ndarray",),
         make=lambda tensor, like: numpy(tensor),
-        read_copy=read_copy,
+        read_otherwise=read_copy,
         quick=_maker,
         copies=_copies,
     ),

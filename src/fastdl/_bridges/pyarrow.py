@@ -3,6 +3,7 @@
 from fastdl._bridges.bridge import COMPACT, POSITIVE, Bridge
 from fastdl._core.errors import values_missing
 from fastdl._core.exchange import TYPE_EXPORT_DOES_NOT_SYNC, TYPE_READ_ONLY, TYPE_REFUSES
+from fastdl._protocol.arrow import from_array
 
 NUMBERS = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -22,6 +23,11 @@ def make_tensor(tensor, like):
     import pyarrow as pa
 
     return pa.Tensor.from_dlpack(tensor)
+
+
+def read_in_arrow(x):
+    """Bools, lists of fixed sizes, and columns."""
+    return from_array(x)
 
 
 def refuse(x):
@@ -46,6 +52,7 @@ BRIDGES = (
         title="PyArrow",
         classes=("pyarrow:Array",),
         make=make_array,
+        read_otherwise=read_in_arrow,
         strides=COMPACT,
         ndims=(1, 1),
         dtypes=NUMBERS,

@@ -9,8 +9,9 @@ from fastdl._convert.targets import bridge_for
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import Device
-from fastdl._core.errors import refusal, type_name
+from fastdl._core.errors import is_own, refusal, type_name
 from fastdl._core.tensor import Tensor
+from fastdl._protocol import arrow
 from fastdl._protocol.array_interface import import_array
 from fastdl._protocol.consumer import OF_NUMBERS, Capsule, place
 from fastdl._protocol.cuda_array import import_cuda_array
@@ -19,7 +20,7 @@ from fastdl._protocol.placement import mark_unless_shared
 TYPE_CHECKING = False  # instead of typing's: `import fastdl` need not load that
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn, Protocol, TypeAlias
+    from typing import Any, Protocol, TypeAlias
 
     from typing_extensions import Buffer
 
@@ -71,8 +72,8 @@ def asarray(x, device: "Device | None" = None, copy=None) -> Tensor:
     raise refusal(
         TypeError,
         f"expected a tensor, an array or a buffer, got {type_name(x)!r}, which has neither "
-        f"__dlpack__ nor __cuda_array_interface__, a buffer, __array_interface__, "
-        f"__arrow_c_array__ or __array__{_remedy(x)}",
+        f"__dlpack__ nor __cuda_array_interface__, a buffer, __array_interface__, __array__, or "
+        f"Arrow's __arrow_c_array__ or __arrow_c_stream__{_remedy(x)}",
     )
 
 
@@ -85,26 +86,35 @@ def _read_known(x):
     try:
         return front.read(x, own)
     except Exception as error:
-        copies = own.read_copy is not None and isinstance(error, BufferError)
-        tensor = own.read_copy(x) if copies else None
-        if tensor is None:
-            _raise_reason(error, x)
-        return core.mark_copied(tensor)
+        return _otherwise(x, own, error)
 
 
-def _raise_reason(error, x) -> "NoReturn":
-    """Raises the exception about missing values in place of `error`, which is being handled, or
-    `error` again if there are none."""
-    reason = missing.reason(error, x)
+def _otherwise(x, own, error) -> Tensor:
+    """The tensor of `x`, of the library `own` (None: unknown), after DLPack failed with `error`,
+    which is being handled. Raises it again, or the exception about missing values in its place."""
+    tensor, reason = None, error
+    try:
+        if own is not None and own.read_otherwise is not None:
+            tensor = own.read_otherwise(x)
+    except Exception as other:
+        reason = other if is_own(other) else error
+    if tensor is not None:
+        return tensor
+    reason = missing.reason(reason, x)
     if reason is error:
-        raise
+        raise error
     raise reason from error
+
+
+def check_copy(copy) -> None:
+    """TypeError unless the argument `copy` is None or a bool."""
+    if copy is not None and not isinstance(copy, bool):
+        raise TypeError(f"expected copy=None, True or False, got {copy!r}")
 
 
 def acquire(x, device: "Device | None" = None, copy=None, stream=None) -> Tensor:
     """asarray(x, device=device, copy=copy), ready on `stream`, which is that of from_dlpack."""
-    if copy is not None and not isinstance(copy, bool):
-        raise TypeError(f"expected copy=None, True or False, got {copy!r}")
+    check_copy(copy)
     if not _is_exporter(x):
         return place(asarray(x), device, copy, stream)
     if device is None and copy is None and stream is None:
@@ -112,7 +122,7 @@ def acquire(x, device: "Device | None" = None, copy=None, stream=None) -> Tensor
     try:
         return exchange.from_dlpack(x, device=device, copy=copy, stream=stream)
     except Exception as error:
-        _raise_reason(error, x)
+        return place(_otherwise(x, bridge_for(type(x)), error), device, copy, stream)
 
 
 def _is_exporter(x) -> bool:
@@ -120,17 +130,18 @@ def _is_exporter(x) -> bool:
     if isinstance(x, Capsule):
         return True
     own = bridge_for(type(x))
-    return exchange.is_producer(x) and (own is None or own.read is own.read_copy is None)
+    return exchange.is_producer(x) and (own is None or own.read is None)
 
 
 def _remedy(x) -> str:
     """The end of a message about an object that exposes no array: what to do."""
     if isinstance(x, type):
         return ": pass an object of this type, not the type itself"
+    few = x[:8] if isinstance(x, list | tuple) else ()
+    if isinstance(x, dict) or any(map(exchange.is_producer, few)):
+        return ": fastdl.convert_tree(x, fastdl.Tensor) converts each tensor in it"
     if isinstance(x, OF_NUMBERS):
         return ": numpy.asarray(x) has its numbers"
-    if isinstance(x, dict):
-        return ": jax.tree.map(fastdl.asarray, x) has a tensor for each leaf of the tree"
     if hasattr(type(x), "get_obj"):
         return ": x.get_obj() has the buffer that multiprocessing locks"
     module = type(x).__module__
@@ -187,30 +198,41 @@ def _is_scalar(x) -> bool:
     return np is not None and isinstance(x, np.generic)
 
 
+def _from_column(x):
+    """The tensor of data with Arrow's interfaces or `__array__`, by the first that describes it. An
+    Arrow array may lack what `__array__` has, such as columns of several types, and `__array__` may
+    have Python objects."""
+    failed: list[Exception] = []
+    for name, read in _OF_COLUMNS:
+        if not hasattr(x, name):
+            continue
+        try:
+            return read(x)
+        except Exception as error:
+            if not failed and not isinstance(error, BufferError):
+                raise
+            failed.append(error)
+    raise failed[0]
+
+
 def _from_arrow(x):
     """The tensor of an Arrow array, which its library may create anew for each export."""
-    return mark_unless_shared(_of_arrow(x), partial(_of_arrow, x))
+    return mark_unless_shared(arrow.from_array(x), partial(arrow.from_array, x))
 
 
-def _of_arrow(x):
-    answer = x.__arrow_c_array__()
-    try:
-        schema, array = answer
-    except (TypeError, ValueError):
-        schema = array = None
-    if not isinstance(schema, Capsule) or not isinstance(array, Capsule):
-        raise refusal(
-            TypeError,
-            f"expected two capsules from __arrow_c_array__ of {type_name(x)!r}, got {answer!r}",
-        )
-    return core.from_arrow(schema, array)
+def _from_stream(x):
+    source = missing.in_arrow(x)
+    if source is None:
+        raise refusal(BufferError, f"expected an Arrow stream, got {type_name(x)!r}")
+    return mark_unless_shared(arrow.from_stream(source), partial(arrow.from_stream, source))
 
 
 def _from_array_method(x):
     """The tensor of the NumPy array that `__array__` returns, or of the data that `x` holds."""
     holder = missing.holder(x)
-    countable = holder is not None or missing.check(x)
-    call = x.__array__ if holder is None else holder
+    dtypes = missing.dtypes_of(x)
+    countable = holder is not None or missing.check(x, dtypes)
+    call = holder or missing.numbers(x, dtypes) or x.__array__
     read = partial(_of_result, x, call, _of_array if holder is None else _of_held)
     tensor = mark_unless_shared(read(), read)
     if not countable:
@@ -245,8 +267,12 @@ def _of_array(x, array):
     return asarray(array)
 
 
+_OF_COLUMNS = (
+    ("__arrow_c_array__", _from_arrow),
+    ("__array__", _from_array_method),
+    ("__arrow_c_stream__", _from_stream),
+)
 _READERS = {
     "__array_interface__": import_array,
-    "__arrow_c_array__": _from_arrow,
-    "__array__": _from_array_method,
+    **{name: _from_column for name, _ in _OF_COLUMNS},
 }

@@ -9,7 +9,7 @@ import sys
 from functools import partial
 
 from fastdl._core import tensor as core
-from fastdl._core.errors import is_own, values_missing
+from fastdl._core.errors import values_missing
 from fastdl._core.foreign import module_of, package_of
 
 #: By package: the attribute or method that returns what the object holds or describes.
@@ -27,9 +27,35 @@ def holder(x):
     return None
 
 
-def check(x) -> bool:
+def dtypes_of(x) -> list:
+    """The types of the columns of a DataFrame of pandas; none for anything else."""
+    is_frame = hasattr(type(x), "columns") and hasattr(x, "items")
+    return list(getattr(x, "dtypes", ())) if is_frame else []
+
+
+def numbers(x, dtypes: list):
+    """A function that returns the array of a pandas DataFrame with nullable numbers, of which its
+    `__array__` makes Python objects; None for anything else."""
+    if all(map(_is_numpy, dtypes)):
+        return None
+    plain = [getattr(dtype, "numpy_dtype", dtype) for dtype in dtypes]
+    kinds = {getattr(dtype, "kind", "O") for dtype in plain}
+    if not all(map(_is_numpy, plain)) or (kinds != {"b"} and not kinds <= {*"iuf"}):
+        return None
+    return partial(x.to_numpy, dtype=sys.modules["numpy"].result_type(*plain))
+
+
+def in_arrow(x):
+    """An object with `__arrow_c_stream__` on the memory of `x`; None if there is none: pandas
+    converts Python objects for it, and adds the index of a DataFrame."""
+    if hasattr(getattr(x, "dtype", None), "pyarrow_dtype"):
+        return getattr(x, "array", x).__arrow_array__()
+    return None if "pandas" in _packages(type(x)) or holder(x) is not None else x
+
+
+def check(x, dtypes: list) -> bool:
     """BufferError if values of `x` are missing; False if that is unknown."""
-    found = count(x)
+    found = count(x, dtypes)
     if found:
         raise values_missing(x, found)
     return found == 0
@@ -37,8 +63,7 @@ def check(x) -> bool:
 
 def reason(error: Exception, x) -> Exception:
     """Why an object with Arrow's interface could not be read: `error`, or missing values, with
-    their number, or its type, where its library's own error does not fit. What fails here is
-    ignored."""
+    their number. What fails here is ignored."""
     if not hasattr(type(x), "__arrow_c_array__"):
         return error
     try:
@@ -47,20 +72,15 @@ def reason(error: Exception, x) -> Exception:
         return error
     if found:
         return values_missing(x, found)
-    if isinstance(error, TypeError) and not is_own(error):
-        try:
-            core.from_arrow(*x.__arrow_c_array__())
-        except BufferError as own:
-            return own
-        except Exception:
-            pass
     return error
 
 
-def count(x) -> "int | None":
-    """How many values of `x` are missing; None if that cannot be known."""
-    if hasattr(type(x), "columns") and hasattr(x, "items"):  # a DataFrame of pandas
-        if all(map(_is_numpy, getattr(x, "dtypes", (None,)))):
+def count(x, dtypes: "list | None" = None) -> "int | None":
+    """How many values of `x` are missing; None if that cannot be known. `dtypes`: the result of
+    dtypes_of."""
+    dtypes = dtypes_of(x) if dtypes is None else dtypes
+    if dtypes:
+        if all(map(_is_numpy, dtypes)):
             return 0
         counts = [count(column) for _, column in x.items()]
         known = [found for found in counts if found is not None]

@@ -1,27 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrow arrays of one dimension, in both directions, over the Arrow C data interface and its
- * capsules. All functions need a thread state.
+ * Arrow arrays in both directions, over the Arrow C data and stream interfaces and their capsules.
+ * All functions need a thread state.
  */
 #ifndef FASTDL_CORE_ARROW_H_
 #define FASTDL_CORE_ARROW_H_
 
 #include "object.h"
 
-/* The tuple (capsule "arrow_schema", capsule "arrow_array") of a compact host Tensor of one
- * dimension, which shares its memory (bools are copied, since Arrow's are bits). Each capsule
- * releases its struct unless a consumer took it; the array holds a reference to the block, which
- * the consumer may release on any thread. NULL with an exception on failure: BufferError if Arrow
- * has no such type. */
+/* The tuple (capsule "arrow_schema", capsule "arrow_array") of a compact host Tensor, which shares
+ * its memory (bools are copied, since Arrow's are bits): an array of its elements if it has one
+ * dimension; if it has two, a table whose columns are its rows. Each capsule releases its struct
+ * unless a consumer took it; arrays hold references to the block, which the consumer may release on
+ * any thread. NULL with an exception on failure. */
 PyObject *fdl_arrow_export(PyObject *tensor);
 
 /* Whether Arrow has an element type like this one. */
 int fdl_arrow_has(DLDataType dtype);
 
-/* A new read-only Tensor on the memory of an Arrow array, which is moved out of its capsule. NULL
- * with an exception: ValueError if it was consumed already, BufferError for nulls, and for types
- * that are not plain numbers. On failure the capsules are untouched, and still own the array. */
+/* The tuple (Tensor, metadata) of an Arrow array: a read-only Tensor on its memory, and the array
+ * is moved out of its capsule; or a writable copy of bools and of the columns of a table. Numbers
+ * and bools have one dimension, lists of fixed sizes one more for each level, columns that of the
+ * table's rows and one of columns. The metadata, bytes, are those of the type "fixed_shape_tensor";
+ * None for other types. NULL with an exception: ValueError if it was consumed already, BufferError
+ * for nulls, and for other types. On failure the capsules still
+ * own the array, unless no Tensor could be made of it: then it was released. */
 PyObject *fdl_arrow_import(PyObject *schema, PyObject *array);
+
+/* The same of all arrays in a capsule "arrow_array_stream", which is read to its end unless the
+ * type is refused; a copy if there are several. */
+PyObject *fdl_arrow_import_stream(PyObject *stream);
 
 /* How many values of an Arrow array are null, nested ones too, or of all arrays in a capsule
  * "arrow_array_stream", which is read to its end: an int. None unless the elements are plain

@@ -40,3 +40,14 @@ def test_a_deleted_array_is_refused():
     for keywords in ({}, {"device": "cpu"}, {"copy": True}, {"copy": False}, {"stream": -1}):
         with pytest.raises(BufferError, match="got one that was deleted"):
             fastdl.from_dlpack(array, **keywords)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint2"])
+def test_narrow_integers_are_copied(dtype):
+    array = jnp.array([1, 0, 1], dtype)
+    tensor = fastdl.asarray(array)
+    assert (tensor.dtype, tensor.tolist(), tensor.is_copied) == (dtype, [1, 0, 1], True)
+    assert fastdl.convert(array, np.ndarray).dtype == np.asarray(array).dtype
+    assert fastdl.asarray(array, device="cpu", copy=True).tolist() == [1, 0, 1]
+    with pytest.raises(fastdl.CopyRequiredError):
+        fastdl.convert(array, np.ndarray, copy=False)

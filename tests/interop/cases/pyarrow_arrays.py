@@ -56,12 +56,12 @@ def test_arrays_of_tensors(from_dlpack):
 
 
 @pytest.mark.parametrize(
-    "x", [pa.array(["a"]), pa.array([{"x": 1}]), pa.array([b"ab"], pa.binary(2))]
+    "x", [pa.array(["a"]), pa.array([{"x": "a"}]), pa.array([b"ab"], pa.binary(2))]
 )
 def test_what_is_not_numbers_is_an_array_all_the_same(x):
     calls = (fastdl.asarray, fastdl.encode, lambda x: fastdl.convert(x, np.ndarray, copy=True))
     for call in calls:
-        with pytest.raises(BufferError, match="of plain numbers, got one of format"):
+        with pytest.raises(BufferError, match="expected an Arrow .*, got (format|others)"):
             call(x)
 
 

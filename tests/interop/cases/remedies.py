@@ -4,7 +4,6 @@ import ctypes
 import multiprocessing
 
 import cffi
-import jax
 import ml_dtypes
 import nanoarrow
 import numpy as np
@@ -21,6 +20,13 @@ SHARED = multiprocessing.Array("d", [1.5, 2.5])
 DAYS = np.array(["1970-01-03", "NaT"], "M8[s]")
 PAIR = [("first", "i4"), ("second", "f8")]
 COUNTS = [2 * 86400, -(2**63)]
+
+
+class Stream:
+    """An object that has only Arrow's stream, such as a relation of DuckDB."""
+
+    def __init__(self, chunks):
+        self.__arrow_c_stream__ = chunks.__arrow_c_stream__
 
 
 #: What is refused, the function that does it, the start of the line, and what it has.
@@ -68,14 +74,26 @@ REFUSED = {
     "a list again": ([1, 2], fastdl.asarray, "numpy.asarray(x)", [1, 2]),
     "Arrow's dates": (pa.array([3], "date32"), fastdl.asarray, "pyarrow.array(x).view(", [3]),
     "Arrow's times": (pa.array([3], "time64[us]"), fastdl.asarray, "pyarrow.array(x).view(", [3]),
-    "Arrow's bools": (
-        nanoarrow.c_array([True, False], nanoarrow.bool_()),
-        *(fastdl.asarray, "pyarrow.array(x).cast('uint8')", [1, 0]),
+    "Arrow's text": (
+        pa.array(["b", "a", "b"]),
+        *(fastdl.asarray, "pyarrow.array(x).dictionary_encode()", [0, 1, 0]),
     ),
     "Arrow's lists": (pa.array([[1, 2]]), fastdl.asarray, "pyarrow.array(x).flatten()", [1, 2]),
+    "a stream of lists": (
+        Stream(pa.chunked_array([[[1, 2]]])),
+        *(fastdl.asarray, "pyarrow.chunked_array(x).combine_chunks().flatten()", [1, 2]),
+    ),
+    "a table of two types": (
+        nanoarrow.c_array(pa.record_batch({"a": [1, 2], "b": ["", ""]})),
+        *(fastdl.asarray, "pyarrow.table(x).column(0)", [1, 2]),
+    ),
     "Arrow's dictionaries": (
         pa.array([7, 7]).dictionary_encode(),
         *(fastdl.asarray, "pyarrow.array(x).dictionary_decode()", [7, 7]),
+    ),
+    "a category of text": (
+        pa.array(["b", "a", "b"]).dictionary_encode(),
+        *(fastdl.asarray, "pyarrow.array(x).indices", [0, 1, 0]),
     ),
     "bfloat16 for Arrow": (
         fastdl.asarray(np.array([1.5], ml_dtypes.bfloat16)),
@@ -88,12 +106,14 @@ REFUSED = {
 }  # fmt: skip
 
 
-def test_the_line_for_a_tree():
-    x = {"a": [np.ones(2), np.zeros(3)]}
+@pytest.mark.parametrize("x", [{"a": np.ones(2)}, [torch.ones(2)]], ids=["dict", "list"])
+@pytest.mark.parametrize("function", [fastdl.asarray, lambda x: fastdl.convert(x, torch.Tensor)])
+def test_the_line_for_a_tree(x, function):
     with pytest.raises(TypeError) as caught:
-        fastdl.convert(x, torch.Tensor)
-    line = str(caught.value).rpartition(": ")[2].partition(" has ")[0]
-    assert eval(line, {"fastdl": fastdl, "jax": jax, "x": x})["a"][1].tolist() == [0, 0, 0]
+        function(x)
+    line = str(caught.value).rpartition(": ")[2].partition(" converts ")[0]
+    made = eval(line, {"fastdl": fastdl, "x": x})
+    assert made[next(iter(x)) if isinstance(x, dict) else 0].tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(("x", "function", "start", "expected"), REFUSED.values(), ids=REFUSED)

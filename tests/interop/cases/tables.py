@@ -1,5 +1,6 @@
 """Libraries of tables, plots and images: what they take a Tensor for, and asarray of theirs."""
 
+import contextlib
 import gc
 import re
 import weakref
@@ -33,8 +34,9 @@ def tensor(array):
 # ---- to them --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("like", [pd.Series, pl.Series, xr.DataArray, dask.array.Array])
+@pytest.mark.parametrize("like", [pd.DataFrame, pl.DataFrame, xr.DataArray, dask.array.Array])
 def test_convert_says_how_to_make_one(like, tensor):
+    tensor = tensor.reshape(2, 3)
     with pytest.raises(TypeError, match="makes one of an array") as caught:
         fastdl.convert(tensor, like)
     words = re.search(r"[\w.]+\(fastdl\.convert\(x, numpy\.ndarray\)\)", str(caught.value))[0]
@@ -42,6 +44,70 @@ def test_convert_says_how_to_make_one(like, tensor):
     made = eval(words, {"fastdl": fastdl, "x": tensor, **names})
     assert isinstance(made, like)
     assert fastdl.asarray(made).tolist() == tensor.tolist()
+
+
+NUMBERS = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+SERIES = {
+    "pandas": [pd.Series, pd, "pandas", "pandas.Series", pd.Series([1])],
+    "polars": [pl.Series, pl, "polars", "polars.Series", pl.Series([1])],
+}
+
+
+@pytest.mark.parametrize("library", SERIES)
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_series_are_given_back(library, dtype):
+    """The memory is shared, but for the bits of Polars, and gaps there."""
+    array = np.array([0, 1, 1, 0]).astype(dtype)
+    for like in SERIES[library]:
+        for view in (array, array[::-1], array[:0]):
+            made = fastdl.convert(fastdl.from_dlpack(view), like)
+            assert isinstance(made, SERIES[library][0])
+            assert made.to_list() == view.tolist()
+            assert made.dtype == (dtype if library == "pandas" else pl.Series(array).dtype)
+            assert fastdl.convert(made, like) is made
+    shared = library == "pandas" or dtype != "bool"
+    if shared:
+        made = fastdl.convert(array, SERIES[library][0], copy=False)
+        assert fastdl.asarray(made).data_ptr == array.ctypes.data
+    else:
+        with pytest.raises(fastdl.CopyRequiredError, match="polars.Series always copies"):
+            fastdl.convert(array, pl.Series, copy=False)
+    copied = fastdl.convert(array, SERIES[library][0], copy=True)
+    array[:] = 0
+    assert copied.to_list() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("like", [pd.Series, pl.Series])
+def test_what_a_series_cannot_be(like):
+    with pytest.raises(BufferError, match="Series has 1 dimension"):
+        fastdl.convert(np.zeros((2, 2)), like)
+    with pytest.raises(BufferError, match="Series has no bfloat16"):
+        fastdl.convert(fastdl.empty(2, "bfloat16"), like)
+
+
+def test_a_series_on_read_only_memory_does_not_write_to_it():
+    for like in (pd.Series, pl.Series):
+        memory = b"abc"
+        made = fastdl.convert(memory, like)
+        with contextlib.suppress(ValueError):  # of pandas
+            made[0] = 7
+        assert memory == b"abc"
+
+
+def test_between_series():
+    frame = pd.DataFrame({"a": [1.0, 2.0]})
+    made = fastdl.convert(frame["a"], pl.Series)
+    assert made.to_list() == [1, 2]
+    assert fastdl.convert(made, frame["a"]).tolist() == [1, 2]
+
+
+def test_a_frame_of_polars(array):
+    for source in (array.reshape(2, 3), array.reshape(3, 2).T, array.reshape(2, 3) > 2):
+        made = pl.DataFrame(fastdl.from_dlpack(source))
+        assert made.equals(pl.DataFrame(source))
+        assert fastdl.asarray(made).tolist() == source.tolist()
+    made = pa.table(fastdl.from_dlpack(array.reshape(3, 2).T))
+    assert made.column(0).chunk(0).buffers()[1].address == array.ctypes.data
 
 
 def test_to_arrow(array, tensor):
@@ -86,6 +152,45 @@ def test_nothing_that_is_missing_in_pandas_is_shown(dtype):
 
 INT64 = pa.list_(pa.int64(), 2)
 PAIRS = pl.Array(pl.Int64, 2)
+
+
+def tensors(rows, dtype=INT64.value_type):
+    """An array of matrices, whose memory has columns side by side."""
+    kind = pa.fixed_shape_tensor(dtype, (2, 2), permutation=[1, 0])
+    return pa.ExtensionArray.from_storage(kind, pa.array(rows, pa.list_(dtype, 4)))
+
+
+class Streaming:
+    def __init__(self, table):
+        self.__arrow_c_stream__ = table.__arrow_c_stream__
+
+
+class Delegating(Streaming):
+    """What a wrapper of a table does."""
+
+    def __init__(self, table):
+        super().__init__(table)
+        self.__array__ = table.__array__
+
+
+OBJECTS = pd.DataFrame({"a": [1, 2]}, dtype=object, index=[5, 6])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        nw.from_native(OBJECTS),
+        Delegating(OBJECTS),
+        Streaming(OBJECTS),
+        Streaming(pd.DataFrame({"a": [1, 2]}, index=[5, 6])),
+        pa.table({"a": tensors([[1, 2, 3, 4]])}),
+    ],
+    ids=["narwhals", "delegating", "streaming", "numbers", "tensors in a table"],
+)
+def test_columns_that_are_no_numbers_by_themselves(source):
+    """The index of pandas is no column, nor is the shape of tensors lost."""
+    with pytest.raises(BufferError):
+        fastdl.asarray(source)
 
 
 def nullable(values=(1, None)):
@@ -165,8 +270,27 @@ SHARED = [
     (lambda: xr.DataArray(np.arange(3)), [0, 1, 2]),
     (lambda: xr.Variable("x", np.arange(3)), [0, 1, 2]),
     (lambda: nw.from_native(pl.DataFrame({"a": [1, 2]})), [[1], [2]]),
+    (lambda: pa.array([[1, 2], [3, 4]], INT64), [[1, 2], [3, 4]]),
+    (lambda: pa.array([[1, 2], [3, 4], [5, 6]], INT64)[1:], [[3, 4], [5, 6]]),
+    (lambda: pa.chunked_array([pa.array([[1, 2], [3, 4]], INT64)]), [[1, 2], [3, 4]]),
+    (lambda: pa.table({"a": pa.array([[1, 2]], INT64)})["a"], [[1, 2]]),
+    (lambda: pa.chunked_array([tensors([[1, 2, 3, 4]])]), [[[1, 3], [2, 4]]]),
+    (lambda: nanoarrow.Array(pa.array([[1, 2]], INT64)), [[1, 2]]),
+    (lambda: pd.Series(pa.array([[1, 2]], INT64), dtype=pd.ArrowDtype(INT64)), [[1, 2]]),
 ]
 COPIED = [
+    (lambda: pa.array([True, False]), [True, False]),
+    (lambda: pa.array([True, False, True])[1:], [False, True]),
+    (lambda: tensors([[True, False, True, True]], pa.bool_()), [[[True, True], [False, True]]]),
+    (lambda: nanoarrow.c_array([True, False], nanoarrow.bool_()), [True, False]),
+    (lambda: pa.chunked_array([pa.array([[1, 2]], INT64)] * 2), [[1, 2], [1, 2]]),
+    (lambda: pa.chunked_array([tensors([[1, 2, 3, 4]])] * 2), [[[1, 3], [2, 4]]] * 2),
+    (lambda: pa.record_batch({"a": [1, 2], "b": [3, 4]}), [[1, 3], [2, 4]]),
+    (lambda: pa.record_batch({"a": [1, 2], "b": [3, 4]})[1:], [[2, 4]]),
+    (lambda: pa.record_batch({"a": [1, 2], "b": [3.5, 4]}), [[1, 3.5], [2, 4]]),
+    (lambda: pa.array([{"a": 1, "b": 2}]), [[1, 2]]),
+    (lambda: pd.DataFrame({"a": nullable((1, 2)), "b": nullable((3, 4))}), [[1, 3], [2, 4]]),
+    (lambda: pd.DataFrame({"a": nullable((1, 2)), "b": [3.5, 4]}), [[1, 3.5], [2, 4]]),
     (lambda: pl.Series([True, False]), [True, False]),
     (lambda: pl.concat([pl.Series([1]), pl.Series([2])], rechunk=False), [1, 2]),
     (lambda: pl.DataFrame({"a": [1], "b": [2.5]}), [[1, 2.5]]),
@@ -187,6 +311,9 @@ COPIED = [
     ),
 ]
 EITHER = [
+    (lambda: pd.DataFrame({"a": nullable((1, 2))}, index=[5, 6]), [[1], [2]]),
+    (lambda: pd.DataFrame({"a": [True]}, dtype="boolean"), [[True]]),
+    (lambda: pd.DataFrame({"a": [1]}, dtype="int64[pyarrow]"), [[1]]),
     (lambda: pl.Series([[1, 2], [3, 4]], dtype=PAIRS), [[1, 2], [3, 4]]),
     (lambda: pl.Series([{"a": 1, "b": 2}]), [[1, 2]]),  # they may lie side by side
     (lambda: pl.Series([1, None])[:1], [1]),
@@ -224,8 +351,10 @@ def test_what_is_complete_is_shown(is_shared, make, values):
 @pytest.mark.parametrize(
     "source",
     [pd.Series(["a"]), pd.Series(pd.to_datetime(["2020-01-01"])), pl.Series(["a"]),
-     pd.DataFrame({"a": [1], "b": ["x"]})],
-    ids=["text", "dates", "polars", "frame"],
+     pd.DataFrame({"a": [1], "b": ["x"]}), pd.Series([1, 2], dtype=object),
+     pd.DataFrame({"a": [1]}, index=[5], dtype=object),
+     pd.DataFrame({"a": nullable((1, 2)), "b": [True, False]})],
+    ids=["text", "dates", "polars", "frame", "objects", "frame of objects", "mixed frame"],
 )  # fmt: skip
 def test_what_is_no_number(source):
     with pytest.raises(BufferError, match="which DLPack cannot describe"):

@@ -1,0 +1,46 @@
+"""Imports over the capsules of Arrow."""
+
+from fastdl._core import tensor as core
+from fastdl._core.errors import refusal, type_name
+
+Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
+
+
+def from_array(x):
+    """The tensor of an object with `__arrow_c_array__`."""
+    answer = x.__arrow_c_array__()
+    try:
+        schema, array = answer
+    except (TypeError, ValueError):
+        schema = array = None
+    if not isinstance(schema, Capsule) or not isinstance(array, Capsule):
+        raise refusal(
+            TypeError,
+            f"expected two capsules from __arrow_c_array__ of {type_name(x)!r}, got {answer!r}",
+        )
+    return _shaped(*core.from_arrow(schema, array))
+
+
+def from_stream(x):
+    """The tensor of an object with `__arrow_c_stream__`."""
+    return _shaped(*core.from_arrow_stream(x.__arrow_c_stream__()))
+
+
+def _shaped(tensor, metadata: "bytes | None"):
+    """`tensor`, in the shape in the metadata of Arrow's type "fixed_shape_tensor", if any."""
+    if metadata is None:
+        return tensor
+    from json import loads  # not needed by `import fastdl`
+
+    try:
+        facts = loads(metadata)
+        sizes = [*map(len, map(range, facts["shape"]))]  # none is negative
+        order = facts.get("permutation") or range(len(sizes))
+        shaped = tensor.reshape(len(tensor), *sizes).permute(0, *(axis + 1 for axis in order))
+    except (KeyError, TypeError, ValueError) as error:
+        raise refusal(
+            BufferError,
+            f"expected the metadata of a fixed_shape_tensor of {core.describe(tensor)}, got "
+            f"{metadata!r}",
+        ) from error
+    return core.mark_copied(shaped) if tensor.is_copied else shaped
