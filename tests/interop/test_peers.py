@@ -47,9 +47,15 @@ def test_tables():
 
 
 def test_the_lines_in_refusals():
-    for library in ("numpy", "torch", "pyarrow", "nanoarrow", "pandas", "jax", "cffi"):
+    for library in ("numpy", "torch", "pyarrow", "nanoarrow", "pandas", "cffi"):
         require(library)
     run_cases("remedies.py")
+
+
+def test_pointers():
+    for library in ("numpy", "ctypes_dlpack", "cffi"):
+        require(library)
+    run_cases("pointers.py")
 
 
 def test_c_header():
@@ -84,6 +90,7 @@ def test_every_case_file_is_run():
         "torch_compile.py",
         "device_that_is_not_there.py",  # test_other_libraries.py
         "orders.py",
+        "pointers.py",
         "remedies.py",
         "__init__.py",
         "common.py",

@@ -208,6 +208,9 @@ KINDS = {
 _BY_CAPSULE = {
     "capsule": lambda managed: fastdl.from_dlpack(managed.capsule()),
     "capsule, python": lambda managed: _consumer.from_dlpack(managed.capsule()),
+    "address": lambda managed: fastdl.from_managed(
+        managed.address, versioned=bool(managed.versioned)
+    ),
     "protocol": _protocol(fastdl.from_dlpack, new),
     "protocol, python": _protocol(_consumer.from_dlpack, new),
     "protocol, known": _protocol(fastdl.from_dlpack, lambda kind: kind),

@@ -1,4 +1,6 @@
-"""from_pointer: tensors on memory that only the caller describes."""
+"""from_pointer, from_managed, to_managed: memory and managed tensors at addresses."""
+
+from struct import calcsize
 
 from fastdl._core import tensor as core
 from fastdl._core.device import Device
@@ -16,14 +18,7 @@ def from_pointer(
     address, shape, dtype, device, strides, owner, deleter, readonly, stream
 ) -> core.Tensor:
     """See fastdl.from_pointer."""
-    number = as_int(address)
-    if number is None:
-        raise TypeError(
-            f"expected an address as an int, got {address!r}: of an array of ctypes pass "
-            f"ctypes.addressof(x), of a pointer ctypes.cast(x, ctypes.c_void_p).value"
-        )
-    if not 0 <= number < 2**64:
-        raise BufferError(f"expected an address of 64 bits, got {number}")
+    number = _address(address)
     if deleter is not None and not callable(deleter):
         raise TypeError(f"expected deleter=None or a function without arguments, got {deleter!r}")
     where, kind = Device(device), DType(dtype)
@@ -49,6 +44,35 @@ def from_pointer(
     if owner is not None or deleter is not None:
         core.delete_with(tensor, deleter)  # last: a failure before this must not take the memory
     return tensor
+
+
+def from_managed(address, versioned) -> core.Tensor:
+    """See fastdl.from_managed."""
+    number = _address(address)
+    if not isinstance(versioned, bool):
+        raise TypeError(f"expected versioned=True or False, got {versioned!r}")
+    if number == 0 or number % calcsize("P"):
+        form = "DLManagedTensorVersioned" if versioned else "DLManagedTensor"
+        raise BufferError(f"expected the address of a {form}, got {number:#x}")
+    return core.take_managed(number, versioned=versioned)
+
+
+def to_managed(x: core.Tensor, max_version) -> int:
+    """See fastdl.to_managed."""
+    return core.give_managed(x.__dlpack__(max_version=max_version))
+
+
+def _address(x: "Any") -> int:
+    number = as_int(x)
+    if number is None:
+        raise TypeError(
+            f"expected an address as an int, got {x!r}: of an object of ctypes pass "
+            f"ctypes.addressof(x), of a pointer ctypes.cast(x, ctypes.c_void_p).value, and of one "
+            f"of cffi int(ffi.cast('uintptr_t', x))"
+        )
+    if not 0 <= number < 2**64:
+        raise BufferError(f"expected an address of 64 bits, got {number}")
+    return number
 
 
 _NO_SEQUENCES = (str, bytes, bytearray, dict)  # of ints, though they can be indexed
