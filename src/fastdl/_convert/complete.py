@@ -4,7 +4,7 @@ from types import ModuleType
 
 from fastdl._bridges.bridge import DEVICE, HOST
 from fastdl._convert import convert as front
-from fastdl._convert.asarray import acquire
+from fastdl._convert.asarray import acquire, check_copy
 from fastdl._convert.refusals import check_device, explain, gradient, passed_through
 from fastdl._convert.targets import bridge_for, named_library, target_bridge
 from fastdl._core import exchange
@@ -17,8 +17,7 @@ from fastdl._protocol.consumer import Capsule
 
 def complete(x, like, device, copy, stream):
     """fastdl.convert: the calls that the compiled entry does not handle."""
-    if copy is not None and not isinstance(copy, bool):
-        raise TypeError(f"expected copy=None, True or False, got {copy!r}")
+    check_copy(copy)
     where = None if device is None else Device(device)
     if isinstance(like, str):
         bridge, target = named_library(like)

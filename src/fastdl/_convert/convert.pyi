@@ -1,7 +1,9 @@
 from types import ModuleType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
+import jax
 import numpy.typing as npt
+import torch
 from typing_extensions import CapsuleType
 
 from fastdl._bridges.bridge import Bridge
@@ -27,6 +29,8 @@ class _HasTensor(Protocol[_T_co]):
 
 _Module: TypeAlias = _HasNdarray[_T] | _HasArray[_T] | _HasTensor[_T]
 _NumPy: TypeAlias = Literal["numpy", "numpy.ndarray"]
+_PyTorch: TypeAlias = Literal["torch", "torch.Tensor"]
+_JAX: TypeAlias = Literal["jax", "jax.Array"]
 _Fastdl: TypeAlias = Literal["fastdl", "fastdl.Tensor"]
 _Device: TypeAlias = _DeviceLike | None
 _Copy: TypeAlias = bool | None
@@ -45,6 +49,14 @@ def convert(
 def convert(
     x: object, like: _NumPy, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
 ) -> npt.NDArray[Any]: ...
+@overload
+def convert(
+    x: object, like: _PyTorch, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
+) -> torch.Tensor: ...
+@overload
+def convert(
+    x: object, like: _JAX, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
+) -> jax.Array: ...
 @overload
 def convert(
     x: object, like: _Fastdl, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
@@ -67,6 +79,7 @@ def convert(
 def convert(
     x: object, like: _T, /, *, device: _Device = None, copy: _Copy = None, stream: Any = None
 ) -> _T: ...
+def convert_tree(tree: Any, like: object, *, device: _Device = None, copy: _Copy = None) -> Any: ...
 
 # What follows is only for fastdl's own Python layer.
 

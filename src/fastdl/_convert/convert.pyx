@@ -6,11 +6,12 @@ error messages.
 """
 import cython
 
+from cpython.dict cimport PyDict_Copy, PyDict_Next, PyDict_SetItem
 from cpython.exc cimport PyErr_Occurred
 from cpython.module cimport PyModule_Check
 from cpython.object cimport PyObject, PyObject_GetAttr, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
-from cpython.ref cimport Py_INCREF, Py_XDECREF
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cpython.type cimport PyType_Check
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
@@ -27,7 +28,7 @@ from fastdl._core.native cimport (
     FASTDL_TYPE_PROTOCOL, fastdl_view, FDL_TYPE_TRUSTED, fdl_try_fast_path, fdl_default_stream,
     fdl_description, fdl_description_copy, fdl_description_of, fdl_description_release,
     fdl_imported_by_table, fdl_imported_from_c, fdl_is_ordered, fdl_means_host, fdl_order_for,
-    FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU, kDLFloat4_e2m1fn,
+    FDL_ORDER_NOW, fdl_take_versioned, fdl_type_find, fdl_values_differ, kDLCPU,
 )
 from fastdl._core.tensor cimport Tensor, table_from_object
 from fastdl._core import exchange
@@ -46,6 +47,8 @@ cdef extern from "Python.h":
     object PyObject_Vectorcall(object, PyObject *const *, size_t, PyObject *)
     PyObject *PyDict_GetItemWithError(PyObject *, object) except? NULL
     PyObject *PyModule_GetDict(object) noexcept
+    int Py_EnterRecursiveCall(const char *) noexcept  # not 0 with an exception
+    void Py_LeaveRecursiveCall()
 
 cdef enum:
     READ_ONLY = 1, LAYOUT, ALIGNMENT  # why a library needs a copy
@@ -64,9 +67,9 @@ def install(module):
 # ---- libraries ------------------------------------------------------------------------------
 
 
-cdef inline bint is_plain(int code, int bits, int lanes) noexcept:
+cdef inline bint is_plain(int bits, int lanes) noexcept:
     """Whether limits.sizes can hold an element type."""
-    return code <= kDLFloat4_e2m1fn and lanes == 1 and bits & (bits - 1) == 0
+    return lanes == 1 and bits & (bits - 1) == 0
 
 
 cdef enum:  # Bridge.strides, in the order of bridge.py
@@ -80,7 +83,7 @@ ctypedef struct limits:  # what the Bridge of a library says of tensors that it 
     int64_t alignment
     int32_t least_ndim, most_ndim
     bint host, device, every_dtype
-    uint8_t sizes[kDLFloat4_e2m1fn + 1]  # `dtypes` of one lane by their codes: bits, or-ed
+    uint8_t sizes[256]  # `dtypes` of one lane by their codes: bits, or-ed
 
 
 cdef limits limits_of(bridge) except *:
@@ -93,7 +96,7 @@ cdef limits limits_of(bridge) except *:
     takes.host, takes.device = bridge.devices != DEVICE, bridge.devices != HOST
     takes.every_dtype = bridge.dtypes is None
     for dtype in map(DType, bridge.dtypes or ()):
-        if is_plain(dtype.code, dtype.bits, dtype.lanes):
+        if is_plain(dtype.bits, dtype.lanes):
             takes.sizes[dtype.code] |= <uint8_t>dtype.bits
     return takes
 
@@ -154,7 +157,7 @@ cdef inline bint has_dtype(Library library, DLDataType dtype) noexcept:
     """Whether a library has an element type. False also for rare ones, which are then looked up by
     name."""
     return library.takes.every_dtype or (
-        is_plain(dtype.code, dtype.bits, dtype.lanes)
+        is_plain(dtype.bits, dtype.lanes)
         and library.takes.sizes[dtype.code] & dtype.bits != 0)
 
 
@@ -286,7 +289,7 @@ cdef Tensor read_as(object x, Library own, const fastdl_record *record):
     cdef Tensor tensor
     if own.read is not None and own.reads is None:
         return own.read(x)
-    if not fastdl_is_tensor_type(record) and not exchange.is_producer(x):
+    if not fastdl_is_tensor_type(record):
         return None
     tensor = import_quickly(x, record)
     if own.reads is not None and tensor.dtype.name in own.reads:
@@ -534,19 +537,25 @@ cdef inline Library cached_for_module(module):
     return found
 
 
+cdef inline Library cached_target(like):
+    """The Library that is cached for a class, a module or an example; None if there is none."""
+    if PyType_Check(like):
+        return cached_library(<PyObject *>like)
+    if PyModule_Check(like):
+        return cached_for_module(like)
+    return cached_library((<PyObject *>like).ob_type)
+
+
 cdef object converted(x, like, device):
     """convert(x, like, device=device), where the device is the host or None."""
-    cdef Library library, own
+    cdef Library library = cached_target(like)
+    cdef Library own
     cdef const fastdl_record *record
     cdef object result = None
     cdef Tensor tensor
     example = like
-    if PyModule_Check(like):
-        library = cached_for_module(like)
-    else:
-        if not PyType_Check(like):
-            like = type(like)
-        library = cached_library(<PyObject *>like)
+    if not PyType_Check(like) and not PyModule_Check(like):
+        like = type(like)
     own = cached_library((<PyObject *>x).ob_type)
     if library is None or own is None or (
             device is not None and (library.takes.device if own is library
@@ -571,7 +580,7 @@ cdef object converted(x, like, device):
     try:
         tensor = read_as(x, own, record)
     except Exception as error:
-        if own.bridge.read_copy is None:
+        if own.bridge.read_otherwise is None:
             raise policy.refusals.explain(error, x, None, library.bridge)
         tensor = None
     if tensor is None or (
@@ -596,6 +605,8 @@ cdef object entry(
     """fastdl.convert, as CPython calls it."""
     if count == 2 and names is NULL:
         return converted(<object>arguments[0], <object>arguments[1], None)
+    if count != 2:
+        raise policy.refusals.arguments(count, <object>names if names is not NULL else ())
     return PyObject_Vectorcall(complete, arguments, count, names)
 
 
@@ -635,6 +646,180 @@ cdef PyMethodDef definition
 definition.ml_name, definition.ml_doc = "convert", doc
 definition.ml_meth, definition.ml_flags = <void *>entry, METH_FASTCALL | METH_KEYWORDS
 convert = PyCFunction_NewEx(&definition, NULL, "fastdl")
+
+
+# ---- trees ----------------------------------------------------------------------------------
+
+cdef enum:
+    FEW = 8
+
+cdef struct step:  # from a container to what it has at `key` or, if that is NULL, at `index`
+    const step *above
+    PyObject *container
+    PyObject *key
+    Py_ssize_t index
+
+cdef struct walk:  # a call of convert_tree
+    PyObject *like
+    PyObject *device
+    PyObject *copy
+    bint is_plain  # whether `converted` takes the keywords
+    int count      # of the first tensors that were converted, and the results: references
+    PyObject *tensors[FEW]
+    PyObject *results[FEW]
+    PyObject *others  # the other ones: a dict of results by id, or NULL; a reference
+    PyObject *kept    # a list of these tensors, so that the ids are not reused; likewise
+
+
+cdef object already_converted(object x, const walk *w):
+    """The result for a tensor that occurred before; None if it did not."""
+    cdef int i
+    for i in range(w.count):
+        if w.tensors[i] is <PyObject *>x:
+            return <object>w.results[i]
+    return None if w.others is NULL else (<dict>w.others).get(id(x))
+
+
+cdef int note_result(object x, object result, walk *w) except -1:
+    if w.count < FEW:
+        Py_INCREF(x)
+        Py_INCREF(result)
+        w.tensors[w.count], w.results[w.count] = <PyObject *>x, <PyObject *>result
+        w.count += 1
+        return 0
+    if w.others is NULL:
+        others, kept = {}, []
+        Py_INCREF(others)
+        Py_INCREF(kept)
+        w.others, w.kept = <PyObject *>others, <PyObject *>kept
+    (<list>w.kept).append(x)
+    (<dict>w.others)[id(x)] = result
+    return 0
+
+
+cdef list steps_to(const step *last):
+    """The steps from the root, for messages."""
+    steps = []
+    while last is not NULL:
+        steps.append((<object>last.container,
+                      <object>last.key if last.key is not NULL else last.index))
+        last = last.above
+    return steps[::-1]
+
+
+cdef object leaf(object x, walk *w, const step *last):
+    """The result for a tensor."""
+    cdef object result = already_converted(x, w)
+    if result is not None:
+        return result
+    try:
+        if w.is_plain:
+            result = converted(x, <object>w.like, <object>w.device)
+        else:
+            result = policy.complete.complete(
+                x, <object>w.like, <object>w.device, <object>w.copy, None)
+    except Exception as error:
+        raise policy.trees.placed(error, steps_to(last))
+    if result is not x:
+        note_result(x, result, w)
+    return result
+
+
+cdef object branch(object x, walk *w, const step *last):
+    """The result for a container. Its values are taken first: converting them may run any code."""
+    cdef step here
+    cdef const step *outer = last
+    cdef dict pairs
+    cdef list values
+    cdef PyObject *key
+    cdef PyObject *found
+    cdef Py_ssize_t i, position = 0
+    here.above, here.container, here.key, here.index = last, <PyObject *>x, NULL, 0
+    while outer is not NULL:
+        if outer.container is here.container:
+            raise policy.trees.cycle(x, steps_to(last))
+        outer = outer.above
+    if Py_EnterRecursiveCall(b" in fastdl.convert_tree"):
+        raise_pending()
+    try:
+        if type(x) is dict or isinstance(x, dict):
+            pairs = PyDict_Copy(x) if type(x) is dict else dict(x.items())
+            while PyDict_Next(pairs, &position, &key, &found):
+                here.key = key
+                value = <object>found
+                result = node(value, w, &here)
+                if result is not value:
+                    PyDict_SetItem(pairs, <object>key, result)
+            return pairs if type(x) is dict else policy.trees.rebuilt(x, pairs, steps_to(last))
+        values = list(x)
+        for i in range(len(values)):
+            here.index = i
+            value = values[i]
+            result = node(value, w, &here)
+            if result is not value:
+                values[i] = result
+        if type(x) is list:
+            return values
+        if type(x) is tuple:
+            return tuple(values)
+        return policy.trees.rebuilt(x, values, steps_to(last))
+    finally:
+        Py_LeaveRecursiveCall()
+
+
+cdef object node(object x, walk *w, const step *last):
+    """The result for anything."""
+    if cached_library((<PyObject *>x).ob_type) is not None:
+        return leaf(x, w, last)
+    if type(x) is dict or type(x) is list or type(x) is tuple:
+        return branch(x, w, last)
+    if x is None or type(x) is str or type(x) is int or type(x) is float or type(x) is bool:
+        return x
+    if policy.trees.is_tensor(x):
+        return leaf(x, w, last)
+    return branch(x, w, last) if policy.trees.is_container(x) else x
+
+
+def convert_tree(tree, like, *, device=None, copy=None):
+    """A tree of containers with each tensor in it converted, as by fastdl.convert.
+
+    tree: dicts, lists, tuples, named tuples (also those of C, as torch.max returns them), and
+        subclasses of dict that can be made of a list of pairs, in each other; they lose attributes
+        of their own. A tensor is an object whose type has `__dlpack__`, an exchange table or
+        `__cuda_array_interface__`, or is one that fastdl.convert makes, such as pandas.Series. All
+        else stays as it is: None, strings, bytes, numbers, NumPy's scalars, data frames, UserDict
+        and other containers.
+    like, device, copy: as in fastdl.convert, for each tensor.
+
+    The result has new containers, of the same classes. A tensor that occurs more than once is
+    converted once, and the result occurs as often. `tree` is not changed. For other containers,
+    jax.tree.map and torch.utils._pytree.tree_map call fastdl.convert on each leaf.
+
+    The errors are those of fastdl.convert, with the place of the tensor: `tree["image"][0]: ...`.
+    ValueError: a container contains itself. TypeError: a subclass of dict cannot be made of pairs.
+    RecursionError: it is deeper than Python's limit. What was converted before an error is dropped.
+    Costs little more than a call of fastdl.convert for each tensor.
+
+    >>> import fastdl, numpy as np
+    >>> fastdl.convert_tree({"image": fastdl.empty(0), "label": ["cat", None]}, np.ndarray)
+    {'image': array([], dtype=float32), 'label': ['cat', None]}
+    """
+    cdef walk w
+    cdef int i
+    like = policy.trees.target(like) if cached_target(like) is None else like
+    w.like, w.device, w.copy = <PyObject *>like, <PyObject *>device, <PyObject *>copy
+    w.is_plain = copy is None and (device is None or fdl_means_host(device))
+    w.count, w.others, w.kept = 0, NULL, NULL
+    if not w.is_plain:
+        policy.trees.check(device, copy)
+    try:
+        return node(tree, &w, NULL)
+    finally:
+        for i in range(w.count):
+            Py_DECREF(<object>w.tensors[i])
+            Py_DECREF(<object>w.results[i])
+        Py_XDECREF(w.others)
+        Py_XDECREF(w.kept)
 
 
 # ---- for C: fastdl_wrap ---------------------------------------------------------------------
