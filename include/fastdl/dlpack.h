@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fastdl/dlpack.h: the DLPack 1.3 binary interface.
+ * fastdl/dlpack.h: the DLPack 1.3 binary interface, and the element type that followed it.
  *
  * DLPack describes a tensor in memory so that two libraries that know nothing
  * of each other can share it: a pointer, a device, a type, a shape and strides,
@@ -122,7 +122,8 @@ typedef enum {
     kDLFloat8_e8m0fnu = 14U,
     kDLFloat6_e2m3fn = 15U,
     kDLFloat6_e3m2fn = 16U,
-    kDLFloat4_e2m1fn = 17U
+    kDLFloat4_e2m1fn = 17U,
+    kDLBcomplex = 18U /* two of kDLBfloat; after 1.3 */
 } DLDataTypeCode;
 
 /* An element type: `lanes` values of `bits` bits each. Types below 8 bits are
@@ -230,6 +231,9 @@ typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
 #define kDLFloat6_e2m3fn 15U
 #define kDLFloat6_e3m2fn 16U
 #define kDLFloat4_e2m1fn 17U
+#endif
+#if FASTDL_DLPACK_FOUND > 0 && FASTDL_DLPACK_FOUND < 140
+#define kDLBcomplex 18U
 #endif
 
 /* ------------------------------------------------------------------------

@@ -19,7 +19,7 @@ CODES = {
     for number, name in enumerate(
         "Int UInt Float OpaqueHandle Bfloat Complex Bool Float8_e3m4 Float8_e4m3 "
         "Float8_e4m3b11fnuz Float8_e4m3fn Float8_e4m3fnuz Float8_e5m2 Float8_e5m2fnuz "
-        "Float8_e8m0fnu Float6_e2m3fn Float6_e3m2fn Float4_e2m1fn".split()
+        "Float8_e8m0fnu Float6_e2m3fn Float6_e3m2fn Float4_e2m1fn Bcomplex".split()
     )
 }
 MOST_DIMS = 64  # the most that are read: a higher count is probably invalid

@@ -21,7 +21,7 @@ static int fastdl_lazy_bits_(PyObject *obj, const DLTensor *tensor)
 {
     const char *bit = "conj";
     int answer = 0;
-    if (tensor->dtype.code == kDLComplex) {
+    if (fastdl_is_complex_(tensor->dtype)) {
         answer = fastdl_call_predicate_(obj, "is_conj");
     } else {
         for (int32_t i = tensor->ndim; i-- > 0;)

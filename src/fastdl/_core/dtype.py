@@ -61,7 +61,7 @@ class DType:
     - a dtype of NumPy, ml_dtypes, JAX, torch or MLX, which is not imported for that; or any object
       with `__dlpack_data_type__`;
     - the numbers of a DLDataType, of one lane unless given: `DType(2, 32)`, `DType((2, 32, 1))`.
-      Types that DLPack 1.3 does not name are passed through, under a name made of their numbers.
+      Types that DLPack does not name are passed through, under a name made of their numbers.
 
     ValueError for an unknown name, an invalid number, or a dtype that DLPack does not have;
     TypeError for other objects.
@@ -288,6 +288,9 @@ _HINTS = {
     "fp16": ("float16",),
     "bf16": ("bfloat16",),
     "fp32": ("float32",),
+    **dict.fromkeys(("float8", "fp8"), ("float8_e4m3fn", "float8_e5m2")),
+    **dict.fromkeys(("float6", "fp6"), ("float6_e2m3fn", "float6_e3m2fn")),
+    **dict.fromkeys(("float4", "fp4"), ("float4_e2m1fn",)),
 }
 
 

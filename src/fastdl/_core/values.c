@@ -107,7 +107,7 @@ DEFINE_READ(complex64, float_pair,
             PyComplex_FromDoubles((double)value.real, (double)value.imaginary))
 DEFINE_READ(complex128, double_pair, PyComplex_FromDoubles(value.real, value.imaginary))
 
-static PyObject *read_complex32(const reader *type, const unsigned char *at, unsigned bit)
+static PyObject *read_narrow_complex(const reader *type, const unsigned char *at, unsigned bit)
 {
     (void)bit;
     return PyComplex_FromDoubles(decode(pattern_at(at, 0, 16), type->form),
@@ -145,17 +145,24 @@ static const struct {
     uint8_t code, bits;
     read_lane read;
 } readers[] = {
-    {kDLFloat, 32, read_float32},     {kDLFloat, 64, read_float64},
-    {kDLInt, 64, read_int64},         {kDLInt, 32, read_int32},
-    {kDLInt, 16, read_int16},         {kDLInt, 8, read_int8},
-    {kDLInt, 128, read_int128},       {kDLUInt, 64, read_uint64},
-    {kDLUInt, 32, read_uint32},       {kDLUInt, 16, read_uint16},
-    {kDLUInt, 8, read_uint8},         {kDLUInt, 128, read_uint128},
-    {kDLBool, 8, read_bool},          {kDLComplex, 32, read_complex32},
-    {kDLComplex, 64, read_complex64}, {kDLComplex, 128, read_complex128},
+    {kDLFloat, 32, read_float32},
+    {kDLFloat, 64, read_float64},
+    {kDLInt, 64, read_int64},
+    {kDLInt, 32, read_int32},
+    {kDLInt, 16, read_int16},
+    {kDLInt, 8, read_int8},
+    {kDLInt, 128, read_int128},
+    {kDLUInt, 64, read_uint64},
+    {kDLUInt, 32, read_uint32},
+    {kDLUInt, 16, read_uint16},
+    {kDLUInt, 8, read_uint8},
+    {kDLUInt, 128, read_uint128},
+    {kDLBool, 8, read_bool},
+    {kDLComplex, 64, read_complex64},
+    {kDLComplex, 128, read_complex128},
 };
 
-/* The format of a narrow float, or of the parts of a complex32; NULL for other types. */
+/* The format of a narrow float, or of the parts of a narrow complex; NULL for other types. */
 static const fdl_float_form *form_of(DLDataType dtype)
 {
     const fdl_dtype_fact *row = fdl_dtype_find(dtype.code, dtype.bits);
@@ -174,10 +181,10 @@ static int find_reader(DLDataType dtype, reader *type)
     for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++)
         if (readers[i].code == dtype.code && readers[i].bits == dtype.bits)
             type->read = readers[i].read;
-    if (type->read == NULL || type->read == read_complex32)
+    if (type->read == NULL)
         type->form = form_of(dtype);
-    if (type->read == NULL && type->form != NULL)
-        type->read = read_narrow_float;
+    if (type->form != NULL)
+        type->read = dtype.bits > 16 ? read_narrow_complex : read_narrow_float;
     return type->read != NULL;
 }
 

@@ -59,6 +59,9 @@ const fdl_dtype_fact fdl_dtypes[] = {
     {kDLFloat6_e2m3fn, 6, "float6_e2m3fn", NULL, {2, 3, 1, FDL_FINITE}},
     {kDLFloat6_e3m2fn, 6, "float6_e3m2fn", NULL, {3, 2, 3, FDL_FINITE}},
     {kDLFloat4_e2m1fn, 4, "float4_e2m1fn", NULL, {2, 1, 1, FDL_FINITE}},
+    /* [newest] */
+    {kDLBcomplex, 32, "bcomplex32", NULL, {8, 7, 127, FDL_IEEE}},
+    /* [/newest] */
     {0, 0, NULL, NULL, NO_FORM},
 };
 

@@ -28,7 +28,7 @@ typedef struct {
     uint8_t bits;
     const char *name;    /* "float32": NumPy's name, or ml_dtypes' where NumPy has none */
     const char *format;  /* PEP 3118 character(s) in native size, or NULL where there is none */
-    fdl_float_form form; /* of a float of up to 16 bits, and of each part of a complex32 */
+    fdl_float_form form; /* of a float of up to 16 bits, or of each part of a complex of 32 */
 } fdl_dtype_fact;
 
 /* Rows in the order of DLPack's numbers; the last row has a NULL name. */
