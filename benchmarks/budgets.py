@@ -67,6 +67,14 @@ CONVERSIONS = (
     budgeted("jax_to_numpy", "convert(jax.Array, np.ndarray)", "own", "its buffer"),
     budgeted("by_module", "convert(ndarray, a module)", "type", "", views=("python",)),
     budgeted("by_device", "convert(x, like, device='cpu')", "type", "", views=("python",)),
+    *(
+        budgeted(f"tree_to_{name}", what, peer, "", views=("python",))
+        for name, what, peer in (
+            ("torch", "convert_tree(4 ndarrays, torch)", "four calls"),
+            ("torch", "convert_tree(4 ndarrays, torch)", "gymnasium"),
+            ("numpy", "convert_tree(4 torch, ndarray)", "four calls"),
+        )
+    ),
     budgeted("from_jax", "from_dlpack(jax.Array)", "own", ""),
     budgeted("from_mlx", "from_dlpack(MLX array)", "own", ""),
     budgeted("from_tvm_ffi", "from_dlpack(tvm-ffi tensor)", "numpy", ""),

@@ -133,7 +133,36 @@ def by_device():
     return compared("f(x, like, device='cpu')", x=torch_tensor(), like=np.ndarray)
 
 
+def tree(sources, like):
+    """convert_tree of a dict of four arrays, and four calls of convert."""
+    names = dict(zip("abcd", sources, strict=True))
+    calls = "; ".join(f"f({name}, like)" for name in names)
+    return [], [
+        in_python("fastdl", "g(tree, like)", g=fastdl.convert_tree, tree=dict(names), like=like),
+        in_python("four calls", calls, f=fastdl.convert, like=like, **names),
+    ]
+
+
+def tree_to_torch():
+    """Also by the wrapper of Gymnasium that does that."""
+    import torch
+    from gymnasium.wrappers.array_conversion import array_conversion, module_namespace
+
+    arrays = [numpy_array() for _ in range(4)]
+    c, python = tree(arrays, torch.Tensor)
+    names = {"tree": dict(zip("abcd", arrays, strict=True)), "xp": module_namespace(torch)}
+    return c, [*python, in_python("gymnasium", "f(tree, xp)", f=array_conversion, **names)]
+
+
+def tree_to_numpy():
+    import numpy as np
+
+    return tree([torch_tensor() for _ in range(4)], np.ndarray)
+
+
 GROUPS = {
+    "tree_to_torch": tree_to_torch,
+    "tree_to_numpy": tree_to_numpy,
     "by_module": by_module,
     "by_device": by_device,
     "torch_to_numpy": torch_to_numpy,

@@ -19,6 +19,9 @@ BUDGETS = {
     "tensor_to_torch/own": 0.25,
     "jax_to_torch/own": 0.25,
     "jax_to_numpy/own": 0.8,
+    "tree_to_torch/four calls": 1.15,
+    "tree_to_numpy/four calls": 1.6,
+    "tree_to_torch/gymnasium": 1.0,
     "by_module/type": 1.2,
     "by_device/type": 1.2,
     # methods of a Tensor; compared with a cheaper call of fastdl where an ndarray has none
