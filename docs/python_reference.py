@@ -13,7 +13,8 @@ from docs.stubs import with_docstrings
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "fastdl"
 
 FUNCTIONS = (
-    *("from_dlpack", "asarray", "from_pointer", "empty", "convert"),
+    *("from_dlpack", "asarray", "from_pointer", "from_managed", "to_managed", "empty"),
+    *("convert", "convert_tree"),
     *("encode", "decode"),
     "producer",
     *("exchange_api", "register_exchange_api"),

@@ -8,7 +8,7 @@ def register(sizeof):
 
     @sizeof.register_lazy("fastdl")
     def _():
-        from fastdl._convert.token import nbytes
+        from fastdl._convert.pickling import nbytes
         from fastdl._core.tensor import Tensor
 
         sizeof.register(Tensor, nbytes)

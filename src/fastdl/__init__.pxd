@@ -82,6 +82,7 @@ cdef extern from "<fastdl/dlpack.h>" nogil:
         kDLFloat6_e2m3fn
         kDLFloat6_e3m2fn
         kDLFloat4_e2m1fn
+        kDLBcomplex
 
     ctypedef struct DLDataType:
         uint8_t code

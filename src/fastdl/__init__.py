@@ -2,11 +2,11 @@
 
 >>> import fastdl, numpy as np
 >>> fastdl.from_dlpack(np.arange(3.0, dtype=np.float32))
-fastdl.Tensor([0, 1, 2], shape=(3,), dtype=float32, device=cpu:0)
+fastdl.Tensor([0., 1., 2.], shape=(3,), dtype=float32, device=cpu:0)
 """
 
 from fastdl import _policy
-from fastdl._convert.convert import convert
+from fastdl._convert.convert import convert, convert_tree
 from fastdl._core.device import Device, DeviceType
 from fastdl._core.dtype import DType
 from fastdl._core.errors import CopyRequiredError
@@ -54,18 +54,20 @@ def asarray(
 
     1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...; or a
        reader for a library without it (MXNet, OpenVINO, tinygrad), or with a wrong description
-       (booleans of ONNX Runtime).
+       (booleans of ONNX Runtime), or none (bools and lists of PyArrow, narrow integers of JAX).
     2. `__cuda_array_interface__`: of Numba and others; the CUDA driver tells which device the
        memory is on.
     3. the buffer protocol: bytes, array.array, memoryview, mmap, shared memory, ctypes. The buffer
        stays locked as long as the result lives: its owner cannot be resized or closed.
     4. `__array_interface__`: images of Pillow.
-    5. `__arrow_c_array__`: Arrow arrays of one dimension, such as nanoarrow's. Read-only.
-    6. `__array__`: Series of pandas and polars, DataArrays of xarray, NumPy's scalars (before their
-       buffer, which has no type for dates).
+    5. `__arrow_c_array__`, `__array__` or `__arrow_c_stream__`, whichever describes it: Series,
+       DataFrames, DataArrays, NumPy's scalars (before their buffer, which has no type for dates),
+       and Arrow's arrays and tables. A column of lists of one size has a dimension more, a table
+       one for its columns. Arrow's memory is read-only.
 
     The memory is shared if x shares it and `device` allows it. Pillow, scalars, NumPy arrays in
-    another byte order, and Series of some types return a copy, and `is_copied` is True. Missing
+    another byte order, tables, chunks, Arrow's bools, and Series of some types return a copy, and
+    `is_copied` is True. Missing
     values are never shown as numbers: masked elements, nulls of Arrow and polars, also in lists,
     structs and dictionaries, and NA of pandas raise a BufferError with their number; also in the
     data that dask, xarray and narwhals hold. (NaN is a number.) So do arrays with a unit (astropy,
@@ -76,7 +78,7 @@ def asarray(
 
     >>> import array
     >>> fastdl.asarray(array.array("d", [1, 2, 3]))
-    fastdl.Tensor([1, 2, 3], shape=(3,), dtype=float64, device=cpu:0)
+    fastdl.Tensor([1., 2., 3.], shape=(3,), dtype=float64, device=cpu:0)
     >>> import numpy as np
     >>> fastdl.asarray(np.ma.array([1, 2, 3], mask=[0, 1, 0]))
     Traceback (most recent call last):
@@ -139,6 +141,57 @@ def from_pointer(
     return _policy.pointer.from_pointer(
         address, shape, dtype, device, strides, owner, deleter, readonly, stream
     )
+
+
+def from_managed(address: "SupportsIndex", *, versioned: bool = True) -> Tensor:
+    """A fastdl.Tensor on a managed tensor at an address, which fastdl takes over: from ctypes,
+    cffi, C or Rust.
+
+    address: of a DLManagedTensorVersioned, as an int: `ctypes.addressof(managed)`,
+        `int(ffi.cast("uintptr_t", managed))`.
+    versioned: False if it is a DLManagedTensor, the form before DLPack 1.0. It has no flags, so the
+        result is writable.
+
+    It is consumed, as if it came in a capsule, with all the checks of one. Its deleter is called
+    exactly once: when the memory is no longer used, on the thread that ends the last use, or before
+    a BufferError about the tensor. After a TypeError or BufferError about `address` or `versioned`
+    the tensor is still yours. Without a deleter, keep the memory alive. A
+    struct of the other form is refused if fastdl detects it, and leaked.
+
+    A wrong or freed address crashes the process. The caller orders all work on device memory that
+    was queued before.
+
+    TypeError: an argument has the wrong type. BufferError: the address is 0 or not aligned, or the
+    tensor is malformed, or of another major version.
+
+    >>> fastdl.from_managed(fastdl.to_managed(bytearray(b"abc"))).tolist()
+    [97, 98, 99]
+    """
+    return _policy.pointer.from_managed(address, versioned)
+
+
+def to_managed(x: "_ArrayLike", /, *, max_version: "tuple[int, int] | None" = (1, 0)) -> int:
+    """The address of a new managed tensor on the memory of `x`, which the caller owns: for ctypes,
+    cffi, C or Rust.
+
+    x: whatever fastdl.asarray takes.
+    max_version: the newest version that its user reads, as in `__dlpack__`. From (1, 0) on the
+        address is that of a DLManagedTensorVersioned; before, or None, of a DLManagedTensor.
+
+    The managed tensor keeps the memory alive until its deleter is called: exactly once, on any
+    thread, with or without the GIL. If nobody calls it, the memory leaks; fastdl.from_managed takes
+    it back. Nothing is owned after an exception. Device memory is ready on the default stream of
+    its device.
+
+    Errors as of fastdl.asarray. BufferError: the data is read-only and a DLManagedTensor cannot say
+    so, or elements share bytes, which needs (1, 1). TypeError, ValueError: `max_version` is not a
+    version.
+
+    >>> managed = fastdl.to_managed(fastdl.empty(3))
+    >>> fastdl.from_managed(managed).shape
+    (3,)
+    """
+    return _policy.pointer.to_managed(asarray(x), max_version)
 
 
 def encode(x: "Any", /) -> tuple[bytes, memoryview]:
@@ -277,16 +330,19 @@ __all__ = [
     "__version__",
     "asarray",
     "convert",
+    "convert_tree",
     "decode",
     "dlpack_version",
     "empty",
     "encode",
     "exchange_api",
     "from_dlpack",
+    "from_managed",
     "from_pointer",
     "get_include",
     "get_sources",
     "producer",
     "register_exchange_api",
+    "to_managed",
     "use_stream",
 ]

@@ -13,7 +13,7 @@ from fastdl._convert import convert as convert
 from fastdl._core import exchange, foreign, tensor
 from fastdl._devices import driver as driver  # sets pointers of the core
 
-_CONVERT = "asarray codec complete pickling producing refusals targets token values"
+_CONVERT = "asarray codec complete pickling producing refusals targets trees values"
 _MODULES = {
     **dict.fromkeys(("lookup", "numpy"), "_bridges"),
     **dict.fromkeys(_CONVERT.split(), "_convert"),

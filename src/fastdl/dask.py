@@ -11,8 +11,7 @@ Needs the package `distributed`.
 
 from distributed.protocol import dask_deserialize, dask_serialize
 
-from fastdl._convert.pickling import check_host, compact, unpickle
-from fastdl._convert.token import once
+from fastdl._convert.pickling import check_host, compact, once, unpickle
 from fastdl._core.tensor import Tensor, from_memory
 
 

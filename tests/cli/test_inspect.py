@@ -119,7 +119,7 @@ def test_an_array_with_a_table_is_tried_and_planned(inspect, folder):
     }
     plan = {"path": "table", "otherwise": "__dlpack__", "keywords": {}}
     assert found["plan"] == {**plan, "stream": None, "copies": ["fastdl"]}
-    assert dict(drawing.facts(found))["plan"] == "table, otherwise __dlpack__"
+    assert dict(drawing.facts(found))["plan"] == "its C API, otherwise __dlpack__"
 
 
 def test_the_plan_for_a_type_with_nothing_but_dlpack(inspect, tmp_path):

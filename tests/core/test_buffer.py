@@ -356,14 +356,16 @@ class Interfaces:
     [
         *((x, r": numpy.asarray\(x\) has its numbers") for x in (1, [1, 2], (3,), range(3))),
         *((x, "") for x in (None, "text", object())),
-        ({"x": 1}, r": jax.tree.map\(fastdl.asarray, x\) has a tensor for each leaf of the tree"),
+        ({"x": 1}, r": fastdl.convert_tree\(x, fastdl.Tensor\) converts each tensor in it"),
         (int, ": pass an object of this type, not the type itself"),
         (Interfaces, ": pass an object of this type, not the type itself"),
         (Strange(), ": make an array of it first, with what its own library has for that"),
     ],
 )
 def test_asarray_of_other_things(source, end):
-    words = f"expected a tensor, an array or a buffer, got '.*', which .* or __array__{end}$"
+    words = (
+        f"expected a tensor, an array or a buffer, got '.*', which .* or __arrow_c_stream__{end}$"
+    )
     with pytest.raises(TypeError, match=words):
         fastdl.asarray(source)
 

@@ -65,6 +65,7 @@ def test_exceptions_are_restored_where_none_is_pending():
     """PyErr_Restore replaces what is pending: use fastdl_restore_. Elsewhere nothing can be, or it
     was reported, as in deleters."""
     assert uses_of(r"\bPyErr_(Restore|SetRaisedException)\b") == {
+        "arrow_import.c": 1,  # release_chunks
         "capsules.c": 2,  # fastdl_delete_wrapper_, fastdl_discard_
         "errors.c": 1,  # fastdl_restore_
         "lifetime.c": 1,

@@ -1,6 +1,8 @@
 """fastdl.Tensor: the members of the type, one by one."""
 
 import gc
+import io  # noqa: F401 - for `eval`
+import os  # noqa: F401
 import weakref
 
 import numpy as np
@@ -112,10 +114,10 @@ def test_methods_are_documented(method):
         (capsule_of((2, 3), data=0x40, device=(CUDA, 1)),
          "shape=(2, 3), dtype=float32, device=cuda:1"),  # reads nothing
         (capsule_of((2,), (77, 24, 3), data=0x40), "shape=(2,), dtype=opaque77_24x3, device=cpu:0"),
-        (np.array([1.5, -2.0], np.float32), "[1.5, -2], shape=(2,), dtype=float32"),
+        (np.array([1.5, -2.0], np.float32), "[1.5, -2.], shape=(2,), dtype=float32"),
         (np.array(3, np.int8), "3, shape=(), dtype=int8"),
         (np.array([[True, False]]), "[[True, False]], shape=(1, 2), dtype=bool"),
-        (np.array([1 + 2j]), "[(1+2j)], shape=(1,), dtype=complex128"),
+        (np.array([1 + 2j]), "[1.+2.j], shape=(1,), dtype=complex128"),
         (np.array([np.nan, -np.inf]), "[nan, -inf], shape=(2,), dtype=float64"),
         (np.zeros((2, 0), np.uint8), "shape=(2, 0), dtype=uint8"),
         (np.arange(7), "[0, 1, 2, ..., 4, 5, 6], shape=(7,), dtype=int64"),
@@ -290,3 +292,34 @@ def test_exchange_table_attributes_are_one_table():
     assert table.prev_api is None
     assert all(getattr(table, slot) for slot in SLOTS)
     assert tensor_of(1).__dlpack_c_exchange_api__ is capsule
+
+
+# ---- what it lacks --------------------------------------------------------------------------
+
+#: What people write, and the line that does it: for x, a tensor of two dimensions.
+ABSENT = {
+    "astype": ("x.numpy().astype(dtype)", {"dtype": "'int8'"}),
+    "clone": ("x.copy()", {}),
+    "cpu": ("x.to('cpu')", {}),
+    "cuda": ("fastdl.convert(x, torch.Tensor, device='cuda:0')", None),  # needs a GPU
+    "save": ("numpy.save(file, x.numpy())", {"file": "io.BytesIO()"}),
+    "sum": ("x.numpy().sum()", {}),
+    "tofile": ("x.numpy().tofile(file)", {"file": "open(os.devnull, 'wb')"}),
+    "transpose": ("x.permute(...), or x.mT", None),  # takes the order
+}
+
+
+@pytest.mark.parametrize(("name", "advice"), ABSENT.items(), ids=ABSENT)
+def test_attributes_of_other_tensors_are_absent(name, advice):
+    line, names = advice
+    x = fastdl.from_dlpack(np.eye(2))
+    for owner in (x, fastdl.Tensor):
+        assert not hasattr(owner, name)
+        with pytest.raises(AttributeError, match="no attribute") as caught:
+            getattr(owner, name)
+        assert f"write {line}" in str(caught.value)
+    assert name not in dir(x)
+    if names is not None:
+        space = {"x": x, "numpy": np, "fastdl": fastdl}
+        values = {key: eval(value) for key, value in names.items()}
+        eval(line, space | values)

@@ -122,8 +122,10 @@ HALVES = np.array([1.5, -0.0, math.inf, -2.5, math.nan, 6e-8], np.float16)
         ((1, 128, 1), *of_128_bits(0, 1, 2**127, 2**128 - 1)),
         ((5, 32, 1), HALVES.tobytes(),
          [complex(a, b) for a, b in HALVES.astype(float).reshape(3, 2)]),
+        ((18, 32, 1), bytes.fromhex("c03f 0080 807f c0bf"),
+         [complex(1.5, -0.0), complex(math.inf, -1.5)]),
     ],
-    ids=["bool", "int128", "uint128", "complex32"],
+    ids=["bool", "int128", "uint128", "complex32", "bcomplex32"],
 )  # fmt: skip
 def test_types_that_numpy_has_otherwise_or_not(dtype, data, values):
     capsule = capsule_of((len(values),), dtype, data=bytearray(data))
@@ -325,7 +327,9 @@ def test_pinned_memory_is_read(kind):
         ("int4", 3, [0x21, 0x08], "[1, 2, -8], "),
         ("int4", 16, [0] * 8, "shape=(16,)"),  # packed elements cannot be cut into views
         ("float4_e2m1fnx2", 2, [0x21, 0xF8], "[(0.5, 1.0), (-0.0, -6.0)], "),
-        ("bfloat16", 2, [0x80, 0x3F, 0x00, 0xC0], "[1, -2], "),
+        ("bfloat16", 2, [0x80, 0x3F, 0x00, 0xC0], "[1., -2.], "),
+        ("complex64", 1, [*np.array([1 - 2.5j], "c8").tobytes()], "[1.-2.5j], "),
+        ("float64", 2, [*np.array([1e10, np.nan]).tobytes()], "[1.e+10, nan], "),
     ],
 )
 def test_repr(dtype, size, data, start):

@@ -33,8 +33,8 @@ def test_each_public_name_of_the_package():
 
 @pytest.mark.parametrize("cls", [fastdl.Tensor, fastdl.DType, fastdl.Device])
 def test_each_public_member_of_a_class(cls):
-    members = {f"{cls.__name__}.{name}" for name in vars(cls) if not name.startswith("_")}
-    assert headings("python-reference.md") >= members
+    names = [name for name in vars(cls) if not name.startswith("_") and hasattr(cls, name)]
+    assert headings("python-reference.md") >= {f"{cls.__name__}.{name}" for name in names}
 
 
 def test_each_signature_is_python():

@@ -65,3 +65,19 @@ def test_a_module_that_fails_is_tried_again():
         print(fastdl.empty((0,)).numpy().shape)
     """)
     assert printed == "fails False\n(0,)\n"
+
+
+def test_without_numpy():
+    """The message says what to install, and what needs no NumPy."""
+    printed = run_isolated("""
+        import sys
+        sys.modules["numpy"] = None
+        import fastdl
+        try:
+            fastdl.asarray(b"ab").numpy()
+        except ImportError as error:
+            print(error)
+        print(fastdl.asarray(b"ab").tolist())
+    """)
+    assert "pip install numpy" in printed
+    assert printed.endswith("[97, 98]\n")

@@ -35,8 +35,7 @@ WAYS_UP = (
     ("_core/tensor.pyx", "_protocol/placement.py", "to_device", "copies are made by drivers"),
     ("_core/tensor.pyx", "_protocol/streams.py", "record release", "streams are objects, too"),
     ("_core/tensor.pyx", "_protocol/cuda_array.py", "export_cuda_array", "it orders a stream"),
-    ("_core/tensor.pyx", "_convert/pickling.py", "reduce", "pickles are read by conversions"),
-    ("_core/tensor.pyx", "_convert/token.py", "token", "Dask gives it"),
+    ("_core/tensor.pyx", "_convert/pickling.py", "reduce token", "pickles are read by conversions"),
     (
         "_core/tensor.pyx",
         "_convert/values.py",
@@ -56,8 +55,14 @@ WAYS_UP = (
     (
         "_convert/convert.pyx",
         "_convert/refusals.py",
-        "explain forbid no_memory refuse unfit",
+        "arguments explain forbid no_memory refuse unfit",
         "messages read the list of libraries",
+    ),
+    (
+        "_convert/convert.pyx",
+        "_convert/trees.py",
+        "check cycle is_container is_tensor placed rebuilt target",
+        "what is rare in trees",
     ),
 )
 

@@ -3,6 +3,7 @@
 import ast
 import doctest
 import re
+import sys
 
 import numpy as np
 
@@ -28,12 +29,18 @@ def session(page):
     return doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page, f"docs/{page}.md", 0)
 
 
+def examples_of(page):
+    """The folder of docs/examples whose modules a session imports, if there is one."""
+    return DOCS / "examples" / page.replace("-", "_")
+
+
 def imports(test):
     """The packages that the code of a session imports, unless it can do without (`try`)."""
+    own = {path.stem for path in examples_of(test.name).glob("*.py")}
     nodes = [node for example in test.examples for node in ast.parse(example.source).body]
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
-    return {name.partition(".")[0] for name in names}
+    return {name.partition(".")[0] for name in names} - own
 
 
 PAGES = {
@@ -49,4 +56,8 @@ def failures(page):
     """How many examples of a page did not print what it says; prints which."""
     with np.printoptions(legacy=False):
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-        return runner.run(session(page)).failed
+        sys.path.insert(0, str(examples_of(page)))
+        try:
+            return runner.run(session(page)).failed
+        finally:
+            del sys.path[0]

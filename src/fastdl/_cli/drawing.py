@@ -40,7 +40,7 @@ def facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         keywords = ", ".join(dlpack["keywords"]) or "no keywords"
         yield "__dlpack__", f"accepts {keywords}; {outcome}"
     if found["plan"]:
-        yield from plan(found["plan"], bool(path) and path["kind"] == "buffer")
+        yield from plan(found["plan"], path["text"] if path else "")
     if tensor:
         kind = "read-only" if tensor["readonly"] else "writable"
         if tensor["immutable"]:
@@ -49,12 +49,13 @@ def facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "result", f"{tensor['text']}: {kind}, {copied}"
 
 
-def plan(planned: dict[str, Any], has_buffer: bool) -> Iterator[tuple[str, str]]:
-    """What fastdl.from_dlpack does. `has_buffer`: which it tries before."""
+def plan(planned: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    """What fastdl.from_dlpack does. `path`: the text on the import path of the type."""
     values = {n: tuple(v) if isinstance(v, list) else v for n, v in planned["keywords"].items()}
     keywords = ", ".join(f"{name}={value}" for name, value in values.items())
-    steps = ["buffer"] * has_buffer
-    steps.append({"__dlpack__": f"__dlpack__({keywords})"}.get(planned["path"], planned["path"]))
+    steps = [path] if path == "its buffer" else []
+    texts = {"__dlpack__": f"__dlpack__({keywords})", "table": path}
+    steps.append(texts.get(planned["path"], planned["path"]))
     steps += [planned["otherwise"]] if planned["otherwise"] else []
     yield "plan", ", otherwise ".join(steps)
     stream = "none is made to wait"

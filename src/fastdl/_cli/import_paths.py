@@ -26,11 +26,12 @@ def import_path_of(x) -> dict:
     facts = exchange.facts_of(type(x))
     if facts & exchange.TYPE_NATIVE:
         table = describe_table(exchange.exchange_api(type(x)))
-        return {"kind": "table", "text": f"exchange table {table['version']}", "table": table}
+        return {"kind": "table", "text": "its exchange table", "table": table}
     if not facts & exchange.TYPE_PROTOCOL:
-        return {"kind": "bridge", "text": "bridge"}
-    kind = "buffer" if facts & exchange.TYPE_BUFFER else "__dlpack__"
-    return {"kind": kind, "text": kind}
+        return {"kind": "bridge", "text": "its C API"}
+    if facts & exchange.TYPE_BUFFER:
+        return {"kind": "buffer", "text": "its buffer"}
+    return {"kind": "__dlpack__", "text": "__dlpack__"}
 
 
 def plan_of(x) -> "dict | None":

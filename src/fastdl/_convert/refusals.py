@@ -14,6 +14,15 @@ from fastdl._core.foreign import package_of
 from fastdl._protocol.streams import DEFAULT
 
 
+def arguments(count: int, names) -> TypeError:
+    """The exception for a call of convert that has not two positional arguments."""
+    got = ", ".join([f"{count} positional", *map(repr, names)])
+    return TypeError(
+        f"expected convert(x, like), with `x` and `like` (what to make) as positional arguments, "
+        f"got {got}: write convert(x, 'torch'), for example"
+    )
+
+
 def describe_source(x, tensor) -> str:
     """A description of what was to be converted."""
     if tensor is None:

@@ -12,6 +12,19 @@ from fastdl._core.dtype import DType
 from fastdl._core.errors import name_of, nearest, type_name
 from fastdl._core.foreign import module_of, package_of
 
+#: What people write for the names of packages.
+ALIASES = {
+    "tf": "tensorflow",
+    "np": "numpy",
+    "jnp": "jax",
+    "cp": "cupy",
+    "mx": "mlx",
+    "pytorch": "torch",
+    "pa": "pyarrow",
+    "pd": "pandas",
+    "pl": "polars",
+}
+
 
 def bridge_for(cls: type):
     """The bridge of a class, cached for the next call; None if its library is unknown."""
@@ -75,21 +88,27 @@ def named_library(name: str) -> tuple[Bridge, ModuleType]:
                 f"Install it, or convert to another library",
                 name=error.name,
             ) from error
-    names = known_names()
-    packages = {package_of(known): None for known in names}
+    package = package_of(name)
     got = f"expected the name of a tensor library, got {name!r}"
-    check_like(name, package_of(name), got, ValueError)
-    raise ValueError(
-        f"expected {', '.join(names)}, or the name of their package, got {name!r}"
-        f"{nearest(name, [*packages, *names], {})}"
-    )
+    check_like(name, package, got, ValueError)
+    names = known_names()
+    meant = ALIASES.get(package.lower(), package.lower())
+    own = [known for known in names if package_of(known) == meant]
+    hint = nearest(name, own or [*map(package_of, names), *names], {})
+    if own and not hint:
+        hint = f": did you mean {meant!r}?"
+    raise ValueError(got + (hint or f": pass one of {', '.join(names)}"))
 
 
 def check_like(like, package: str, got: str, kind: type[Exception]) -> None:
     """Raises `kind` with advice if `like` is of a library that wraps arrays of others, or an
     element type."""
-    maker = lookup.MAKERS.get(package)
-    if maker is not None:
+    maker = lookup.MAKERS.get(package, "")
+    name = like if isinstance(like, str) else getattr(type(like), "__qualname__", "")
+    if isinstance(like, type):
+        name = like.__qualname__
+    # Of the libraries that convert makes some objects of, it makes one kind alone.
+    if maker and (package not in lookup.LIBRARIES or maker.endswith(name.rpartition(".")[2])):
         raise kind(f"{got}: {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array")
     try:
         line = casting(DType(like))

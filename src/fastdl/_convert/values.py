@@ -87,8 +87,7 @@ def _values(tensor) -> str:
 def _excerpt(tensor, budget: int) -> str:
     """About `budget` elements from both ends of each dimension, at least one."""
     if tensor.ndim == 0:
-        value = tensor.item()
-        return f"{value:.6g}" if isinstance(value, float) else str(value)
+        return _as_numpy_prints(tensor.item())
     n = len(tensor)
     shown = min(n, _REPR_ELEMENTS, max(budget, 1))
     head = (shown + 1) // 2
@@ -97,3 +96,15 @@ def _excerpt(tensor, budget: int) -> str:
     if shown < n:
         parts.insert(head, "...")
     return f"[{', '.join(parts)}]"
+
+
+def _as_numpy_prints(value) -> str:
+    """A number, with a point if it is no integer by its type."""
+    if isinstance(value, complex):
+        imaginary = _as_numpy_prints(value.imag)
+        sign = "" if imaginary.startswith("-") else "+"
+        return f"{_as_numpy_prints(value.real)}{sign}{imaginary}j"
+    if not isinstance(value, float):
+        return str(value)
+    digits, e, exponent = f"{value:.6g}".partition("e")
+    return f"{digits}{'.' if digits.lstrip('-').isdigit() else ''}{e}{exponent}"

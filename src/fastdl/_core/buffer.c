@@ -46,6 +46,8 @@ static int has_suboffsets(const Py_buffer *buffer)
 /* The line that gives the values of a buffer of other elements. */
 static const char *remedy_of_format(const char *format)
 {
+    if (strcmp(format + (*format == '<'), "z") == 0)
+        return "fastdl.asarray(x.value) has the bytes that it points to";
     switch (*format) {
     case '&':
         return "fastdl.from_pointer(ctypes.addressof(x.contents), shape, dtype, owner=x) has what "

@@ -96,7 +96,7 @@ def values_of(dtype) -> str:
     if dtype.names:
         return f"{x}[{dtype.names[0]!r}] has one of its fields"
     if dtype.kind in "OT":
-        return f"numpy.array({x}.tolist()) has a type that fits the objects"
+        return f"numpy.array({x}.tolist()) has a type that fits them, if they are of one kind"
     swapped = not dtype.isnative and dtype.kind != "U"
     if swapped:
         x = f"{x}.astype({dtype.name!r})"

@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from fastdl cimport (
     DLDataType, DLDevice, DLDeviceType, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, DLPackExchangeAPI,
-    DLTensor, kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLFloat4_e2m1fn, kDLInt, kDLUInt,
+    DLTensor, kDLBool, kDLComplex, kDLCPU, kDLFloat, kDLInt, kDLUInt,
     MAX_NDIM as FASTDL_MAX_NDIM, OK as FASTDL_OK, check as fastdl_check,
     compact_strides as fastdl_compact_strides, device_fact as fastdl_device_fact,
     fault as fastdl_fault, fault_text as fastdl_fault_text, find_device as fastdl_find_device,
@@ -297,6 +297,7 @@ cdef extern from "_core/arrow.h":
     object fdl_arrow_export(PyObject *tensor)
     bint fdl_arrow_has(DLDataType dtype) noexcept
     object fdl_arrow_import(PyObject *schema, PyObject *array)
+    object fdl_arrow_import_stream(PyObject *stream)
     object fdl_arrow_nulls(PyObject *schema, PyObject *array)
     object fdl_arrow_stream_nulls(PyObject *stream)
 

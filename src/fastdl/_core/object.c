@@ -244,6 +244,65 @@ static void install_refusals(PyTypeObject *type)
     type->tp_vectorcall = call;
 }
 
+/* ---- attributes of other libraries' tensors ---- */
+
+/* What people write for what fastdl leaves to others, or has under another name. */
+static const struct {
+    const char *name, *advice;
+} absent[] = {
+    {"astype", "x.numpy().astype(dtype)"},
+    {"clone", "x.copy()"},
+    {"cpu", "x.to('cpu')"},
+    {"cuda", "fastdl.convert(x, torch.Tensor, device='cuda:0')"},
+    {"save", "numpy.save(file, x.numpy())"},
+    {"sum", "x.numpy().sum()"},
+    {"tofile", "x.numpy().tofile(file)"},
+    {"transpose", "x.permute(...), or x.mT for the last two dimensions"},
+};
+
+#define ABSENT (sizeof absent / sizeof absent[0])
+
+static struct {
+    PyObject_HEAD
+} absences[ABSENT];
+
+/* Raises AttributeError for the class, too, so that hasattr finds nothing. An attribute hook would
+ * do the same, and make all other attributes slower. */
+static PyObject *get_absent(PyObject *self, PyObject *instance, PyObject *cls)
+{
+    size_t i = 0;
+    (void)instance;
+    (void)cls;
+    while ((PyObject *)&absences[i] != self)
+        i++;
+    return PyErr_Format(PyExc_AttributeError,
+                        "'fastdl.Tensor' object has no attribute '%s', since fastdl moves tensors "
+                        "and does not compute: write %s",
+                        absent[i].name, absent[i].advice);
+}
+
+static PyTypeObject absence_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl._Absent",
+    .tp_basicsize = sizeof absences[0],
+    .tp_doc =
+        "An attribute that a fastdl.Tensor lacks: reading it raises AttributeError, with what "
+        "to write.",
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_descr_get = get_absent,
+};
+
+static int install_absent(PyTypeObject *type)
+{
+    if (PyType_Ready(&absence_type) < 0)
+        return -1;
+    for (size_t i = 0; i < ABSENT; i++) {
+        (void)PyObject_Init((PyObject *)&absences[i], &absence_type);
+        if (PyDict_SetItemString(type->tp_dict, absent[i].name, (PyObject *)&absences[i]) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* ---- the type ---- */
 
 int fdl_finish_tensor_type(PyTypeObject *type, PyObject *describe)
@@ -268,7 +327,7 @@ int fdl_finish_tensor_type(PyTypeObject *type, PyObject *describe)
     type->tp_new = NULL;
     install_refusals(type);
     type->tp_flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;
-    if (PyDict_DelItemString(type->tp_dict, "__new__") < 0)
+    if (PyDict_DelItemString(type->tp_dict, "__new__") < 0 || install_absent(type) < 0)
         return -1;
     PyType_Modified(type);
     tensor_type = type;

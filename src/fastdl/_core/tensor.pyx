@@ -40,7 +40,8 @@ from fastdl._core.native cimport (
     fastdl_is_packed, fastdl_itemsize, FASTDL_LARGE_COPY_, fastdl_layout, FASTDL_MAX_NDIM,
     FASTDL_OFFSET_OVERFLOW, FASTDL_OK, fastdl_open_capsule_, fastdl_raise_fault, fastdl_request_,
     FASTDL_SIZE_OVERFLOW, FASTDL_TYPE_READ_ONLY, fdl_allocate, fdl_any_equals, fdl_arrow_export,
-    fdl_arrow_has, fdl_arrow_import, fdl_arrow_nulls, fdl_arrow_stream_nulls, fdl_as_readonly,
+    fdl_arrow_has, fdl_arrow_import, fdl_arrow_import_stream, fdl_arrow_nulls,
+    fdl_arrow_stream_nulls, fdl_as_readonly,
     fdl_await_for_host, fdl_block_new, fdl_copy_compact, fdl_current_work_stream, fdl_define_dlpack,
     fdl_delete_with, fdl_description, fdl_description_copy, fdl_description_fill,
     fdl_description_new, fdl_device_object, fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object,
@@ -301,6 +302,26 @@ def import_capsule(capsule, *, uint32_t facts=0, producer=None, bint unordered=T
     return take_capsule(capsule, facts, producer, unordered)
 
 
+def take_managed(uintptr_t address, *, bint versioned):
+    """The tensor at an address, ordered by the caller. It is consumed, even on failure: see
+    import.h."""
+    cdef Tensor tensor
+    if versioned:
+        tensor = fdl_take_versioned(<DLManagedTensorVersioned *>address, NULL)
+    else:
+        tensor = fdl_take_legacy(<DLManagedTensor *>address, 0, NULL)
+    fdl_ordered_by_caller(tensor.description)
+    return tensor
+
+
+def give_managed(capsule):
+    """The address of the tensor in a new capsule, which is consumed: the caller owns the tensor."""
+    cdef DLManagedTensorVersioned *managed = NULL
+    cdef DLManagedTensor *legacy = NULL
+    fastdl_open_capsule_(<PyObject *>capsule, False, &managed, &legacy)
+    return <uintptr_t>managed if managed is not NULL else <uintptr_t>legacy
+
+
 def is_legacy_capsule(capsule):
     """Whether `capsule` holds a tensor in the form before DLPack 1.0, not taken yet."""
     return bool(PyCapsule_IsValid(capsule, "dltensor"))
@@ -393,9 +414,14 @@ def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_
 
 
 def from_arrow(schema, array):
-    """A read-only Tensor on the memory of an Arrow array, which leaves its capsule: see arrow.h."""
+    """(Tensor, metadata) of an Arrow array, which may leave its capsule: see arrow.h."""
     with cython.critical_section(array):
         return fdl_arrow_import(<PyObject *>schema, <PyObject *>array)
+
+
+def from_arrow_stream(stream):
+    """The same of all arrays in a capsule "arrow_array_stream"."""
+    return fdl_arrow_import_stream(<PyObject *>stream)
 
 
 def arrow_nulls(schema, array):
@@ -697,7 +723,7 @@ cdef class Tensor:
     >>> array = np.arange(6, dtype="float32").reshape(2, 3)
     >>> tensor = fastdl.from_dlpack(array)
     >>> tensor
-    fastdl.Tensor([[0, 1, 2], [3, 4, 5]], shape=(2, 3), dtype=float32, device=cpu:0)
+    fastdl.Tensor([[0., 1., 2.], [3., 4., 5.]], shape=(2, 3), dtype=float32, device=cpu:0)
     >>> column = tensor[:, 1]
     >>> column.strides, column.is_contiguous(), column.tolist()
     ((3,), False, [1.0, 4.0])
@@ -1279,21 +1305,25 @@ cdef class Tensor:
 
     def __arrow_c_array__(self, requested_schema=None):
         """The capsules (schema, array) of the Arrow C data interface, for host data of one
-        dimension. They share the memory, except for bools (bits in Arrow) and data with gaps, which
-        are copied.
+        dimension, or of two: a table with the columns column_0, column_1, ..., which
+        polars.DataFrame and pyarrow.table take (polars.Series gets structs). They share the memory
+        where elements, or those of a column, have no gaps, and are no bools, which are bits in
+        Arrow; otherwise it is copied.
 
         requested_schema is ignored, as the interface allows. BufferError for types that Arrow does
-        not have: integers and floats of other sizes, complex numbers, vectors.
+        not have (integers and floats of other sizes, complex numbers, vectors) and for other
+        numbers of dimensions.
         """
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
         check_host(self, "__arrow_c_array__")
-        if tensor.ndim != 1:
+        if tensor.ndim != 1 and tensor.ndim != 2:
             raise BufferError(
-                f"an Arrow array has one dimension, and this is {describe(self)}: export its rows")
+                f"Arrow has arrays of one dimension and tables of two, and this is "
+                f"{describe(self)}: reshape it first")
         if not fdl_arrow_has(tensor.dtype):
             raise policy.values.not_in_arrow(self)
-        whole = self if fastdl_is_contiguous(tensor, c"C") else copy_host(self)
-        return fdl_arrow_export(<PyObject *>whole)
+        columns = (self if tensor.ndim == 1 else self.T).contiguous()
+        return fdl_arrow_export(<PyObject *>columns)
 
     @property
     def __array_interface__(self):
@@ -1324,7 +1354,10 @@ cdef class Tensor:
         return self.__bytes__()
 
     def __dask_tokenize__(self):
-        return policy.token.token(self)
+        return policy.pickling.token(self)
+
+    def __dir__(self):
+        return [name for name in object.__dir__(self) if hasattr(Tensor, name)]
 
     def __sizeof__(self):
         """Bytes of the object, and of the memory if fastdl allocated it for this Tensor: not for

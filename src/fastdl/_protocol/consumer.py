@@ -326,6 +326,8 @@ def _remedy(x) -> str:
     """The end of a message about an object that is not a producer: what to do."""
     if isinstance(x, OF_NUMBERS):
         return ": numpy.asarray(x) has its numbers"
+    if isinstance(x, dict):
+        return ": fastdl.convert_tree(x, fastdl.Tensor) converts each tensor in it"
     try:
         if not isinstance(x, type):
             for name in _OLDER_PROTOCOLS:
