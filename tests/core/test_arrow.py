@@ -219,7 +219,6 @@ def test_an_unknown_number_of_nulls_without_a_mask_is_none():
         ({"format": b"tdD"}, "got format 'tdD': pyarrow"),
         ({"format": b"+w:3"}, "got format '.w:3'"),
         ({"format": b""}, "got format ''"),
-        ({"dictionary": 4096}, "dictionary_decode"),
         ({"length": -1}, "as its type says, got length -1"),
         ({"offset": -1}, "as its type says"),
         ({"offset": 2**62, "length": 2**62}, "as its type says"),

@@ -63,9 +63,9 @@ MEMBERS = {
 }  # fmt: skip
 
 
-def claims():
-    for name, number in NUMBERS.items():
-        yield f"CLAIM({name} == {number});"
+def claims(names):
+    for name in names:
+        yield f"CLAIM({name} == {NUMBERS[name]});"
     for kind, struct in LAYOUTS.items():
         yield f"SIZE({kind}, {ctypes.sizeof(struct)});"
         for name, *_ in struct._fields_:
@@ -79,8 +79,8 @@ def run(compiler, source, *flags):
     )
 
 
-def check(compiler, *flags):
-    result = run(compiler, CAPI / "check_abi.c", f"-DCLAIMS={''.join(claims())}", *flags)
+def check(compiler, *flags, names=tuple(NUMBERS)):
+    result = run(compiler, CAPI / "check_abi.c", f"-DCLAIMS={''.join(claims(names))}", *flags)
     assert result.returncode == 0, result.stderr
 
 
@@ -109,9 +109,12 @@ def test_beside_an_official_header(compiler, package, order):
 @pytest.mark.parametrize("package", PACKAGES)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_official_headers_agree(compiler, package):
-    """Without ours: the frozen numbers are theirs too."""
+    """Without ours: the frozen numbers are theirs too, of the names that they have by now."""
     include, header = official(package)
-    check(compiler, include, f"-DBEFORE={header}", "-DWITHOUT_OURS")
+    text = Path(include.removeprefix("-isystem"), header.strip("<>")).read_text()
+    names = {*re.findall(r"\bkDL\w+", text)} & NUMBERS.keys()
+    assert len(names) >= len(NUMBERS) - 1
+    check(compiler, include, f"-DBEFORE={header}", "-DWITHOUT_OURS", names=sorted(names))
 
 
 @pytest.mark.parametrize("order", ["BEFORE", "AFTER"])

@@ -379,7 +379,8 @@ def test_missing_values_of_a_frame(counts):
         (name, stand_in("pandas", **{**NA, "isna": lambda self, n=n: np.array([True] * n)}))
         for name, n in enumerate(counts)
     ]
-    frame = stand_in("pandas", columns=[0, 1], items=lambda self: columns, __array__=None)
+    fields = {"columns": [0, 1], "dtypes": [object(), object()], "items": lambda self: columns}
+    frame = stand_in("pandas", **fields, __array__=None)
     with pytest.raises(BufferError, match=r"missing values \(2 in all\)"):
         fastdl.asarray(frame)
 
