@@ -243,3 +243,9 @@ def test_arrays_without_elements_are_as_writable_as_their_tensor(shape, data, fl
         assert array.shape == shape
         assert array.flags.writeable == (not flags)
         assert not array.flags.owndata
+
+
+@pytest.mark.parametrize("read", [fastdl.asarray, lambda x: fastdl.convert(x, fastdl.Tensor)])
+def test_no_memory_to_swap_bytes(read):
+    with pytest.raises(MemoryError):
+        read(np.broadcast_to(np.zeros(1, np.dtype("i4").newbyteorder()), (2**48,)))

@@ -1,9 +1,11 @@
 """fastdl.convert_tree: containers, what is in them, and errors that name a place."""
 
 import contextlib
+import gc
 import os
 import sys
 import time
+import weakref
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 from typing import NamedTuple
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from tests.support.isolate import in_fresh_process
+from tests.support.isolate import in_fresh_process, run_isolated
 
 Point = namedtuple("Point", ["x", "y"])
 
@@ -120,6 +122,11 @@ def test_subclasses_that_can_be_made_of_pairs():
 
 
 @pytest.mark.parametrize("kind", [defaultdict(list, x=1), Counter(x=1)], ids=repr)
+def test_subclasses_without_tensors_stay(kind):
+    assert fastdl.convert_tree([kind], np.ndarray)[0] is kind
+
+
+@pytest.mark.parametrize("kind", [defaultdict(list, x=tensor(1)), Counter(x=tensor(1))], ids=type)
 def test_subclasses_that_cannot(kind):
     with pytest.raises(TypeError, match=r'^tree\["batch"\]: .*list of pairs.*pass dict\(x\)'):
         fastdl.convert_tree({"batch": kind}, np.ndarray)
@@ -160,8 +167,38 @@ def test_a_key_that_cannot_be_shown():
         def __repr__(self):
             raise RuntimeError("no repr")
 
-    with pytest.raises(RuntimeError, match="no repr"):
+    with pytest.raises(BufferError, match=r"^tree\[a .*Key\]: "):
         fastdl.convert_tree({Key(): TEXT}, fastdl.Tensor)
+
+
+def test_a_type_that_becomes_one_of_tensors():
+    class Later:
+        pass
+
+    assert type(fastdl.convert_tree([Later()], np.ndarray)[0]) is Later
+    Later.__dlpack__ = lambda self, **keywords: tensor(5).__dlpack__(**keywords)
+    Later.__dlpack_device__ = lambda self: (1, 0)
+    assert fastdl.convert_tree([Later()], np.ndarray)[0].tolist() == [5]
+    reference = weakref.ref(Later)
+    del Later
+    gc.collect()
+    assert reference() is None
+
+
+def test_a_long_walk_can_be_interrupted():
+    printed = run_isolated("""
+        import fastdl, signal
+        x = []
+        for _ in range(60):
+            x = [x, x]  # 2**60 of them
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            fastdl.convert_tree(x, fastdl.Tensor)
+        except KeyboardInterrupt:
+            print("interrupted")
+    """)
+    assert printed == "interrupted\n"
 
 
 def test_an_interrupt_passes():

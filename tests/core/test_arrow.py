@@ -5,11 +5,13 @@ import gc
 import struct
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import fastdl
+from fastdl._core import tensor as core
 from tests.support import arrow
 
 # From the specification of the interface.
@@ -393,6 +395,7 @@ def of_tensors(node, depth=0, metadata=b'{"shape": [2]}'):
     return described(node, depth, **entries)
 
 
+INDEX = b'{"index_columns": ["level"], "columns": []}'
 BITS = {"format": b"b", "data": bytearray([0b0110_1001, 0b1])}
 SEVEN = {"format": b"l", "data": int64s(*range(7))}
 IMPORTED = {
@@ -488,9 +491,14 @@ def test_a_stream_without_arrays_has_its_type():
         ([without_child(lists(1))], "got format"),
         ([table(of_tensors(lists(1)), length=1)], "columns have one type"),
         ([of_tensors(lists(1, (2, 2)), 1)], "got format"),
-        ([described(table(Node(b"l", 1, data=int64s(1)), length=1), pandas=b"{}")], "one type"),
+        ([described(table(Node(b"l", 1, data=int64s(1)), length=1), pandas=INDEX)], "the index"),
+        ([described(Node(b"l", 1), ARROW_extension_name=b"meters")], r"\.storage"),
+        ([table(described(lists(1), ARROW_extension_name=b"meters"), length=1)], "one type"),
         ([of_tensors(lists(1), metadata=b"[")], "metadata of a fixed_shape_tensor"),
         ([of_tensors(lists(1), metadata=b'{"shape": [-2, -1]}')], "metadata of a"),
+        ([of_tensors(lists(1), metadata=b'{"shape": [9223372036854775808]}')], "metadata of a"),
+        ([of_tensors(lists(1), metadata=b'{"shape": [true, 2]}')], "metadata of a"),
+        ([of_tensors(lists(1), metadata=b"[" * 100_000)], "metadata of a"),
         ([of_tensors(lists(1), metadata=b'{"shape": [3]}')], "metadata of a"),
         ([of_tensors(lists(1), metadata=b'{"shape": [2], "permutation": [1]}')], "metadata of a"),
         ([Node(b"l", 1)], "two buffers"),
@@ -510,9 +518,26 @@ def test_a_stream_that_fails_or_was_consumed():
     with pytest.raises(BufferError, match="reading the Arrow stream failed: the disk is full"):
         fastdl.asarray(arrow.OfStream(lists(), failure=b"the disk is full"))
     source = arrow.OfStream(lists())
-    source.stream.release = None
+    capsule = source.__arrow_c_stream__()
+    tensor = core.from_arrow_stream(capsule)[0]
     with pytest.raises(ValueError, match="the Arrow stream has been consumed already"):
-        fastdl.asarray(source)
+        core.from_arrow_stream(capsule)
+    # A second reading fails, so the memory may be shared.
+    assert not fastdl.asarray(arrow.Once(lists())).is_copied
+    del tensor, capsule
+    with pytest.raises(TypeError, match="a capsule from __arrow_c_stream__ of .*, got 1"):
+        fastdl.asarray(type("Wrong", (), {"__arrow_c_stream__": lambda self: 1})())
+
+
+def test_threads_that_read_one_stream():
+    """One gets it; the others see that it was consumed."""
+    for _ in range(20):
+        source = arrow.OfStream(lists(), lists())
+        capsule = source.__arrow_c_stream__()
+        with ThreadPoolExecutor(4) as pool:
+            started = [pool.submit(core.from_arrow_stream, capsule) for _ in range(4)]
+        failed = [type(one.exception()) for one in started if one.exception() is not None]
+        assert failed == [ValueError] * 3
 
 
 def test_a_table_there_and_back():
@@ -636,7 +661,29 @@ def test_a_stream_that_fails():
 
 
 def test_a_stream_that_was_consumed():
-    source = arrow.Streamer(Node(b"l", 1), array=np.array([7]))
-    source.stream.release = None
+    source = arrow.Streamer(Node(b"l", 1), array=np.array([7]), consumed=True)
     with pytest.raises(BufferError, match="whose missing values can be counted"):
         fastdl.asarray(source)
+
+
+def test_nothing_keeps_a_source_that_was_read_the_second_way():
+    """Not even until the next collection."""
+    inner = arrow.OfStream(lists())
+
+    class Source:
+        def __array__(self, dtype=None, copy=None):
+            return np.array([object()])
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return inner.__arrow_c_stream__()
+
+    gc.collect()
+    gc.disable()
+    try:
+        source = Source()
+        reference = weakref.ref(source)
+        assert fastdl.asarray(source).tolist() == [[0, 1], [2, 3], [4, 5]]
+        del source
+        assert reference() is None
+    finally:
+        gc.enable()

@@ -164,19 +164,21 @@ class Node:
 class OfStream:
     """An object with `__arrow_c_stream__`, which gives these nodes, all of one form.
 
-    failure: what the stream says when it fails, after the last. given, released: kinds of structs.
+    failure: what the stream says when it fails, after the last. consumed: before it is read.
+    given, released: kinds of structs.
     """
 
-    def __init__(self, *nodes, failure=None):
+    def __init__(self, *nodes, failure=None, consumed=False):
+        self.consumed = consumed
         self.nodes, self.form, self.given, self.released = nodes, nodes[0], [], []
         self.failure = None if failure is None else ctypes.create_string_buffer(failure)
         self._schema_release = _RELEASE_SCHEMA(lambda schema: self.released.append("schema"))
         self._array_release = _RELEASE_ARRAY(lambda array: self.released.append("array"))
+        self._stream_release = _RELEASE_ARRAY(lambda stream: self.released.append("stream"))
         self._left = list(nodes)
         self.stream = Stream(
             _GET_SCHEMA(self._get_schema), _GET_NEXT(self._get_next), _GET_LAST_ERROR(self._error)
         )
-        self.stream.release = ctypes.cast(self._array_release, ctypes.c_void_p)
 
     def _get_schema(self, stream, out):
         out[0] = self.form.schema
@@ -198,14 +200,28 @@ class OfStream:
 
     def __arrow_c_stream__(self, requested_schema=None):
         self._left = list(self.nodes)
+        if not self.consumed:
+            self.stream.release = ctypes.cast(self._stream_release, ctypes.c_void_p)
+            self.given.append("stream")
         return _new(ctypes.addressof(self.stream), b"arrow_array_stream", None)
+
+
+class Once(OfStream):
+    """Always gives the same capsule."""
+
+    def __init__(self, *nodes):
+        super().__init__(*nodes)
+        self.capsule = super().__arrow_c_stream__()
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.capsule
 
 
 class Streamer(OfStream):
     """The same with `__array__`, as libraries of tables have it."""
 
-    def __init__(self, *nodes, array, failure=None):
-        super().__init__(*nodes, failure=failure)
+    def __init__(self, *nodes, array, **keywords):
+        super().__init__(*nodes, **keywords)
         self.result = array
 
     def __array__(self, dtype=None, copy=None):

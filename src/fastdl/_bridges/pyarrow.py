@@ -25,11 +25,6 @@ def make_tensor(tensor, like):
     return pa.Tensor.from_dlpack(tensor)
 
 
-def read_in_arrow(x):
-    """Bools, lists of fixed sizes, and columns."""
-    return from_array(x)
-
-
 def refuse(x):
     """Nulls in an array of tensors, which it exports as numbers."""
     nulls = x.storage.flatten().null_count
@@ -52,7 +47,7 @@ BRIDGES = (
         title="PyArrow",
         classes=("pyarrow:Array",),
         make=make_array,
-        read_otherwise=read_in_arrow,
+        read_otherwise=from_array,
         strides=COMPACT,
         ndims=(1, 1),
         dtypes=NUMBERS,

@@ -96,14 +96,19 @@ def _otherwise(x, own, error) -> Tensor:
     try:
         if own is not None and own.read_otherwise is not None:
             tensor = own.read_otherwise(x)
+    except MemoryError:
+        raise
     except Exception as other:
         reason = other if is_own(other) else error
-    if tensor is not None:
-        return tensor
-    reason = missing.reason(reason, x)
-    if reason is error:
-        raise error
-    raise reason from error
+    try:
+        if tensor is not None:
+            return tensor
+        reason = missing.reason(reason, x)
+        if reason is error:
+            raise error
+        raise reason from error
+    finally:
+        del reason, error  # whose tracebacks refer to this frame
 
 
 def check_copy(copy) -> None:
@@ -202,17 +207,21 @@ def _from_column(x):
     """The tensor of data with Arrow's interfaces or `__array__`, by the first that describes it. An
     Arrow array may lack what `__array__` has, such as columns of several types, and `__array__` may
     have Python objects."""
-    failed: list[Exception] = []
-    for name, read in _OF_COLUMNS:
-        if not hasattr(x, name):
-            continue
-        try:
-            return read(x)
-        except Exception as error:
-            if not failed and not isinstance(error, BufferError):
-                raise
-            failed.append(error)
-    raise failed[0]
+    first = None
+    try:
+        for name, read in _OF_COLUMNS:
+            if hasattr(x, name):
+                try:
+                    return read(x)
+                except MemoryError:
+                    raise
+                except Exception as error:
+                    if first is None and not isinstance(error, BufferError):
+                        raise
+                    first = first or error
+        raise first
+    finally:
+        del first  # whose traceback refers to this frame
 
 
 def _from_arrow(x):

@@ -6,7 +6,7 @@ from fastdl._bridges.bridge import DEVICE, HOST
 from fastdl._convert import convert as front
 from fastdl._convert.asarray import acquire, check_copy
 from fastdl._convert.refusals import check_device, explain, gradient, passed_through
-from fastdl._convert.targets import bridge_for, named_library, target_bridge
+from fastdl._convert.targets import bridge_for, named_library, target_bridge, target_of
 from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.device import CPU, Device, DeviceType
@@ -22,9 +22,7 @@ def complete(x, like, device, copy, stream):
     if isinstance(like, str):
         bridge, target = named_library(like)
     else:
-        # A proxy is a class or an array in name only: its own type tells. Modules are not read.
-        is_target = issubclass(type(like), type) or isinstance(like, ModuleType)
-        target = like if is_target else type(like)
+        target = target_of(like)
         bridge = target_bridge(target, like)
     if where is not None:
         check_device(where, bridge)

@@ -7,7 +7,7 @@ error messages.
 import cython
 
 from cpython.dict cimport PyDict_Copy, PyDict_Next, PyDict_SetItem
-from cpython.exc cimport PyErr_Occurred
+from cpython.exc cimport PyErr_CheckSignals, PyErr_Occurred
 from cpython.module cimport PyModule_Check
 from cpython.object cimport PyObject, PyObject_GetAttr, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
@@ -663,7 +663,8 @@ cdef struct walk:  # a call of convert_tree
     PyObject *like
     PyObject *device
     PyObject *copy
-    bint is_plain  # whether `converted` takes the keywords
+    bint is_simple  # whether `converted` takes the keywords
+    uint32_t visited
     int count      # of the first tensors that were converted, and the results: references
     PyObject *tensors[FEW]
     PyObject *results[FEW]
@@ -713,7 +714,7 @@ cdef object leaf(object x, walk *w, const step *last):
     if result is not None:
         return result
     try:
-        if w.is_plain:
+        if w.is_simple:
             result = converted(x, <object>w.like, <object>w.device)
         else:
             result = policy.complete.complete(
@@ -731,6 +732,7 @@ cdef object branch(object x, walk *w, const step *last):
     cdef const step *outer = last
     cdef dict pairs
     cdef list values
+    cdef bint changed = False
     cdef PyObject *key
     cdef PyObject *found
     cdef Py_ssize_t i, position = 0
@@ -750,7 +752,10 @@ cdef object branch(object x, walk *w, const step *last):
                 result = node(value, w, &here)
                 if result is not value:
                     PyDict_SetItem(pairs, <object>key, result)
-            return pairs if type(x) is dict else policy.trees.rebuilt(x, pairs, steps_to(last))
+                    changed = True
+            if type(x) is dict:
+                return pairs
+            return policy.trees.rebuilt(x, pairs, steps_to(last)) if changed else x
         values = list(x)
         for i in range(len(values)):
             here.index = i
@@ -769,6 +774,9 @@ cdef object branch(object x, walk *w, const step *last):
 
 cdef object node(object x, walk *w, const step *last):
     """The result for anything."""
+    w.visited += 1
+    if w.visited % 1024 == 0:
+        PyErr_CheckSignals()
     if cached_library((<PyObject *>x).ob_type) is not None:
         return leaf(x, w, last)
     if type(x) is dict or type(x) is list or type(x) is tuple:
@@ -791,8 +799,9 @@ def convert_tree(tree, like, *, device=None, copy=None):
         and other containers.
     like, device, copy: as in fastdl.convert, for each tensor.
 
-    The result has new containers, of the same classes. A tensor that occurs more than once is
-    converted once, and the result occurs as often. `tree` is not changed. For other containers,
+    The result has new containers, of the same classes; a subclass of dict without tensors stays as
+    it is. A tensor that occurs more than once is converted once, and the result occurs as often; a
+    container is converted as often as it occurs. `tree` is not changed. For other containers,
     jax.tree.map and torch.utils._pytree.tree_map call fastdl.convert on each leaf.
 
     The errors are those of fastdl.convert, with the place of the tensor: `tree["image"][0]: ...`.
@@ -808,9 +817,9 @@ def convert_tree(tree, like, *, device=None, copy=None):
     cdef int i
     like = policy.trees.target(like) if cached_target(like) is None else like
     w.like, w.device, w.copy = <PyObject *>like, <PyObject *>device, <PyObject *>copy
-    w.is_plain = copy is None and (device is None or fdl_means_host(device))
-    w.count, w.others, w.kept = 0, NULL, NULL
-    if not w.is_plain:
+    w.is_simple = copy is None and (device is None or fdl_means_host(device))
+    w.visited, w.count, w.others, w.kept = 0, 0, NULL, NULL
+    if not w.is_simple:
         policy.trees.check(device, copy)
     try:
         return node(tree, &w, NULL)

@@ -37,6 +37,12 @@ def bridge_for(cls: type):
     return bridge
 
 
+def target_of(like):
+    """A class or module as it is, and the class of anything else: a proxy is a class or an array in
+    name only, and its own type tells."""
+    return like if issubclass(type(like), type | ModuleType) else type(like)
+
+
 def target_bridge(target, like) -> Bridge:
     """The bridge of a class or module. TypeError if it is not that of a library."""
     if isinstance(target, ModuleType):
@@ -104,11 +110,9 @@ def check_like(like, package: str, got: str, kind: type[Exception]) -> None:
     """Raises `kind` with advice if `like` is of a library that wraps arrays of others, or an
     element type."""
     maker = lookup.MAKERS.get(package, "")
-    name = like if isinstance(like, str) else getattr(type(like), "__qualname__", "")
-    if isinstance(like, type):
-        name = like.__qualname__
-    # Of the libraries that convert makes some objects of, it makes one kind alone.
-    if maker and (package not in lookup.LIBRARIES or maker.endswith(name.rpartition(".")[2])):
+    name = like if isinstance(like, str) else getattr(target_of(like), "__qualname__", "")
+    is_made = maker.rpartition(".")[2] == name.rpartition(".")[2]  # but no other of the library
+    if maker and (package not in lookup.LIBRARIES or is_made):
         raise kind(f"{got}: {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array")
     try:
         line = casting(DType(like))

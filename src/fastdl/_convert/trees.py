@@ -1,10 +1,9 @@
 """convert_tree: what is rare in trees, and errors that name a place in them."""
 
 from operator import is_
-from types import ModuleType
 
 from fastdl._convert.asarray import check_copy
-from fastdl._convert.targets import bridge_for, named_library, target_bridge
+from fastdl._convert.targets import bridge_for, named_library, target_bridge, target_of
 from fastdl._core import exchange
 from fastdl._core.device import Device
 from fastdl._core.errors import CopyRequiredError, is_own, type_name
@@ -14,28 +13,19 @@ def target(like):
     """What convert makes the same of as of `like`, faster if that is a name. The exceptions are
     those of convert."""
     if not isinstance(like, str):
-        target_bridge(like if isinstance(like, type | ModuleType) else type(like), like)
+        target_bridge(target_of(like), like)
         return like
     bridge, module = named_library(like)
     cls = getattr(module, bridge.name.rpartition(".")[2], None)
     return cls if isinstance(cls, type) and bridge_for(cls) is bridge else like
 
 
-_answers: "dict[int, tuple[type, bool]]" = {}  # by the id of a type: some cannot be hashed
-
-
 def is_tensor(x) -> bool:
     """Whether convert_tree converts an object, by its type."""
-    cls = type(x)
-    found = _answers.get(id(cls))
-    if found is None:
-        if len(_answers) >= 256:
-            _answers.clear()
-        known = bridge_for(cls) is not None or exchange.facts_of(cls) & exchange.TYPE_NATIVE
-        names = "__dlpack__", "__cuda_array_interface__"
-        is_one = bool(known) or any(getattr(cls, name, None) is not None for name in names)
-        found = _answers[id(cls)] = cls, is_one
-    return found[1]
+    cls, names = type(x), ("__dlpack__", "__cuda_array_interface__")
+    if any(getattr(cls, name, None) is not None for name in names):
+        return True
+    return bool(exchange.facts_of(cls) & exchange.TYPE_NATIVE) or bridge_for(cls) is not None
 
 
 def is_container(x) -> bool:
@@ -78,8 +68,8 @@ def rebuilt(x, contents, steps):
     except Exception as error:
         cause = error
     raise TypeError(
-        f"{place(steps)}: expected a subclass of dict that can be made of a list of pairs, got "
-        f"{type_name(x)!r}: pass dict(x) instead"
+        f"{place(steps)}: expected a subclass of dict that can be made of a list of pairs, and has "
+        f"those then, got {type_name(x)!r}: pass dict(x) instead"
     ) from cause
 
 
@@ -105,11 +95,18 @@ def place(steps) -> str:
     """The expression for a place in a tree."""
     text = "tree"
     for container, key in steps:
-        has_fields = isinstance(container, tuple) and is_named(container)
-        if has_fields:
-            text += f".{container._fields[key]}"
+        fields = container._fields if isinstance(container, tuple) and is_named(container) else ()
+        if key in range(len(fields)):
+            text += f".{fields[key]}"
         elif isinstance(key, str) and key.isprintable() and not {'"', "\\"} & {*key}:
             text += f'["{key}"]'
         else:
-            text += f"[{key!r}]"
+            text += f"[{shown(key)}]"
     return text
+
+
+def shown(key) -> str:
+    try:
+        return repr(key)
+    except Exception:  # the error at the place is more important
+        return f"a {type_name(key)}"

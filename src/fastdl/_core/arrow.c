@@ -191,13 +191,19 @@ fail:
 
 /* ---- tables ---- */
 
+/* NULL without memory; never for no children. A tensor without elements may have any size. */
+static void *new_children(int64_t count, size_t size)
+{
+    return (uint64_t)count < PTRDIFF_MAX / size ? calloc((size_t)count + 1, size) : NULL;
+}
+
 /* The type of a table of `count` columns. NULL without memory. */
 static struct ArrowSchema *new_table_schema(const char *format, int64_t count)
 {
     struct ArrowSchema *table = new_schema("+s", NULL);
     if (table == NULL)
         return NULL;
-    table->children = calloc((size_t)count + 1, sizeof *table->children);
+    table->children = new_children(count, sizeof *table->children);
     while (table->children != NULL && table->n_children < count) {
         char *name = malloc(32);
         if (name == NULL)
@@ -227,7 +233,7 @@ static struct ArrowArray *new_table(const fdl_description *source)
     table->n_buffers = 1;
     table->buffers = no_validity;
     table->release = release_array;
-    table->children = calloc((size_t)shape[0] + 1, sizeof *table->children);
+    table->children = new_children(shape[0], sizeof *table->children);
     while (table->children != NULL && table->n_children < shape[0]) {
         table->children[table->n_children] =
             new_array(source, table->n_children * shape[1], shape[1]);

@@ -23,6 +23,7 @@ static const DLDataType *type_of_format(const char *format)
 
 /* What has been read of a stream. */
 typedef struct {
+    struct ArrowArrayStream stream;
     struct ArrowSchema schema;
     struct ArrowArray *arrays;
     size_t count;
@@ -39,10 +40,12 @@ static void release_chunks(chunks *c)
     free(c->arrays);
     if (c->schema.release != NULL)
         c->schema.release(&c->schema);
+    if (c->stream.release != NULL)
+        c->stream.release(&c->stream);
     PyErr_Restore(type, value, traceback);
 }
 
-/* 0, or -1 with the exception for what a function of a stream returned. */
+/* 0, or -1 with the exception for what a function of the stream returned. */
 static int check_stream(struct ArrowArrayStream *stream, int failed)
 {
     const char *message;
@@ -54,24 +57,28 @@ static int check_stream(struct ArrowArrayStream *stream, int failed)
     return -1;
 }
 
-/* The stream in a capsule, and its type: 0; 1 if it was consumed already; -1 with an exception. */
-static int open_stream(PyObject *capsule, struct ArrowArrayStream **stream, chunks *c)
+/* Moves the stream out of a capsule, and reads its type: 0; 1 if it was consumed already; -1 with
+ * an exception. The caller holds the critical section of the capsule: of several threads one gets
+ * the stream. */
+static int open_stream(PyObject *capsule, chunks *c)
 {
+    struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, STREAM_NAME);
     int failed;
     memset(c, 0, sizeof *c);
-    *stream = PyCapsule_GetPointer(capsule, STREAM_NAME);
-    if (*stream == NULL)
+    if (stream == NULL)
         return -1;
-    if ((*stream)->release == NULL)
+    if (stream->release == NULL)
         return 1;
+    c->stream = *stream;
+    stream->release = NULL;
     Py_BEGIN_ALLOW_THREADS /* it may wait for threads that need the GIL */
-    failed = (*stream)->get_schema(*stream, &c->schema);
+    failed = c->stream.get_schema(&c->stream, &c->schema);
     Py_END_ALLOW_THREADS
-    return check_stream(*stream, failed);
+    return check_stream(&c->stream, failed);
 }
 
 /* Reads the next array: 1; 0 at the end; -1 with an exception. */
-static int read_chunk(struct ArrowArrayStream *stream, chunks *c)
+static int read_chunk(chunks *c)
 {
     struct ArrowArray *grown = realloc(c->arrays, (c->count + 1) * sizeof *grown);
     int failed;
@@ -82,9 +89,9 @@ static int read_chunk(struct ArrowArrayStream *stream, chunks *c)
     c->arrays = grown;
     memset(&grown[c->count], 0, sizeof *grown);
     Py_BEGIN_ALLOW_THREADS
-    failed = stream->get_next(stream, &grown[c->count]);
+    failed = c->stream.get_next(&c->stream, &grown[c->count]);
     Py_END_ALLOW_THREADS
-    if (check_stream(stream, failed) < 0)
+    if (check_stream(&c->stream, failed) < 0)
         return -1;
     if (grown[c->count].release == NULL)
         return 0;
@@ -240,13 +247,12 @@ PyObject *fdl_arrow_nulls(PyObject *schema_capsule_, PyObject *array_capsule_)
 
 PyObject *fdl_arrow_stream_nulls(PyObject *capsule)
 {
-    struct ArrowArrayStream *stream;
     chunks c;
     int64_t count = 0;
-    int more = open_stream(capsule, &stream, &c);
+    int more = open_stream(capsule, &c);
     if (more > 0)
         count = UNKNOWN; /* it was consumed */
-    while (more >= 0 && count != UNKNOWN && (more = read_chunk(stream, &c)) > 0) {
+    while (more >= 0 && count != UNKNOWN && (more = read_chunk(&c)) > 0) {
         count = sum(count, count_all(&c.schema, &c.arrays[0], DEPTH));
         c.arrays[0].release(&c.arrays[0]);
         c.count = 0;
@@ -314,12 +320,23 @@ static PyObject *tensor_metadata(const struct ArrowSchema *schema)
     return found == NULL ? Py_NewRef(Py_None) : PyBytes_FromStringAndSize(found, length);
 }
 
-/* 0; -1 without an exception for other types than numbers, bools, and lists of one size. */
-static int find_type(const struct ArrowSchema *schema, row_type *type)
+/* Whether the values of a type mean more than their storage says. */
+static int is_extended(const struct ArrowSchema *schema)
+{
+    int32_t length;
+    return find_entry(schema->metadata, "ARROW:extension:name", &length) != NULL;
+}
+
+/* 0; -1 without an exception for other types than numbers, bools, and lists of one size.
+ * `of_tensors`: a fixed_shape_tensor is such a list. */
+static int find_type(const struct ArrowSchema *schema, row_type *type, int of_tensors)
 {
     const DLDataType *dtype = NULL;
     type->ndim = 1;
     type->inner = 1;
+    if (schema == NULL ||
+        (is_extended(schema) && (!of_tensors || find_tensor_metadata(schema, NULL) == NULL)))
+        return -1;
     while (schema != NULL && schema->format != NULL && schema->dictionary == NULL &&
            strncmp(schema->format, "+w:", 3) == 0 && schema->n_children == 1 &&
            schema->children != NULL) {
@@ -329,8 +346,8 @@ static int find_type(const struct ArrowSchema *schema, row_type *type)
             return -1;
         type->shape[type->ndim++] = size;
         schema = schema->children[0];
-        if (schema != NULL && find_tensor_metadata(schema, NULL) != NULL)
-            return -1; /* the elements have a shape of their own */
+        if (schema != NULL && is_extended(schema))
+            return -1;
     }
     if (schema != NULL && schema->format != NULL && schema->dictionary == NULL)
         dtype = type_of_format(schema->format);
@@ -338,13 +355,6 @@ static int find_type(const struct ArrowSchema *schema, row_type *type)
         return -1;
     type->dtype = *dtype;
     return 0;
-}
-
-/* The same for a column of a table. */
-static int find_column_type(const struct ArrowSchema *schema, row_type *type)
-{
-    return schema == NULL || find_tensor_metadata(schema, NULL) != NULL ? -1
-                                                                        : find_type(schema, type);
 }
 
 static int are_equal(const row_type *a, const row_type *b)
@@ -384,7 +394,9 @@ static int refuse_type(const struct ArrowSchema *schema, const char *how)
                         "them");
         return -1;
     }
-    if (schema->dictionary != NULL) {
+    if (is_extended(schema)) {
+        line = ".storage has its values";
+    } else if (schema->dictionary != NULL) {
         const char *values = schema->dictionary->format;
         if (values != NULL && (*values == 'u' || *values == 'U'))
             line = ".indices has a number for each text";
@@ -401,23 +413,40 @@ static int refuse_type(const struct ArrowSchema *schema, const char *how)
     return -1;
 }
 
-/* The type of each of so many columns: 0, or -1 with BufferError. Tables of pandas are refused:
- * their index may be a column of its own. */
+/* Whether a table has the index of a DataFrame of pandas among its columns. */
+static int has_index(const struct ArrowSchema *schema)
+{
+    static const char names[] = "\"index_columns\": [\"";
+    int32_t length;
+    const char *facts = find_entry(schema->metadata, "pandas", &length);
+    for (; facts != NULL && length >= (int32_t)sizeof names - 1; facts++, length--)
+        if (memcmp(facts, names, sizeof names - 1) == 0)
+            return 1;
+    return 0;
+}
+
+/* The type of each of so many columns: 0, or -1 with BufferError. */
 static int read_type(const struct ArrowSchema *schema, row_type *type, int64_t *columns,
                      const char *how)
 {
     row_type other;
-    int32_t length;
     if (!is_table(schema)) {
         *columns = 1;
-        return find_type(schema, type) < 0 ? refuse_type(schema, how) : 0;
+        return find_type(schema, type, 1) < 0 ? refuse_type(schema, how) : 0;
+    }
+    if (has_index(schema)) {
+        PyErr_SetString(PyExc_BufferError,
+                        "expected an Arrow table of columns that mean the same, got the index of a "
+                        "DataFrame beside its columns: reset_index(drop=True) of the DataFrame "
+                        "drops it");
+        return -1;
     }
     *columns = schema->children == NULL ? 0 : schema->n_children;
-    if (*columns <= 0 || find_entry(schema->metadata, "pandas", &length) != NULL ||
-        find_column_type(schema->children[0], type) < 0 || type->ndim == FASTDL_MAX_NDIM)
+    if (*columns <= 0 || find_type(schema->children[0], type, 0) < 0 ||
+        type->ndim == FASTDL_MAX_NDIM)
         return refuse_type(schema, how);
     for (int64_t i = 1; i < *columns; i++)
-        if (find_column_type(schema->children[i], &other) < 0 || !are_equal(type, &other))
+        if (find_type(schema->children[i], &other, 0) < 0 || !are_equal(type, &other))
             return refuse_type(schema, how);
     return 0;
 }
@@ -622,19 +651,18 @@ PyObject *fdl_arrow_import(PyObject *schema_capsule_, PyObject *array_capsule_)
 
 PyObject *fdl_arrow_import_stream(PyObject *capsule)
 {
-    struct ArrowArrayStream *stream;
     PyObject *result = NULL;
     chunks c;
     row_type type;
     int64_t columns;
-    int more = open_stream(capsule, &stream, &c);
+    int more = open_stream(capsule, &c);
     if (more > 0)
         PyErr_SetString(PyExc_ValueError, "the Arrow stream has been consumed already: call "
                                           "__arrow_c_stream__ again for another");
     if (more == 0)
         more = read_type(&c.schema, &type, &columns, "pyarrow.chunked_array(x).combine_chunks()");
     if (more == 0) {
-        while ((more = read_chunk(stream, &c)) > 0)
+        while ((more = read_chunk(&c)) > 0)
             ;
         if (more == 0)
             result = import_arrays(&c.schema, c.arrays, c.count, &type, columns);

@@ -421,7 +421,8 @@ def from_arrow(schema, array):
 
 def from_arrow_stream(stream):
     """The same of all arrays in a capsule "arrow_array_stream"."""
-    return fdl_arrow_import_stream(<PyObject *>stream)
+    with cython.critical_section(stream):
+        return fdl_arrow_import_stream(<PyObject *>stream)
 
 
 def arrow_nulls(schema, array):
@@ -432,7 +433,8 @@ def arrow_nulls(schema, array):
 
 def arrow_stream_nulls(stream):
     """The same for the arrays in a capsule "arrow_array_stream", which is read to its end."""
-    return fdl_arrow_stream_nulls(<PyObject *>stream)
+    with cython.critical_section(stream):
+        return fdl_arrow_stream_nulls(<PyObject *>stream)
 
 
 def as_bytes(Tensor tensor not None):

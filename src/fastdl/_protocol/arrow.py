@@ -23,7 +23,13 @@ def from_array(x):
 
 def from_stream(x):
     """The tensor of an object with `__arrow_c_stream__`."""
-    return _shaped(*core.from_arrow_stream(x.__arrow_c_stream__()))
+    stream = x.__arrow_c_stream__()
+    if not isinstance(stream, Capsule):
+        raise refusal(
+            TypeError,
+            f"expected a capsule from __arrow_c_stream__ of {type_name(x)!r}, got {stream!r}",
+        )
+    return _shaped(*core.from_arrow_stream(stream))
 
 
 def _shaped(tensor, metadata: "bytes | None"):
@@ -34,10 +40,12 @@ def _shaped(tensor, metadata: "bytes | None"):
 
     try:
         facts = loads(metadata)
-        sizes = [*map(len, map(range, facts["shape"]))]  # none is negative
+        sizes = facts["shape"]
         order = facts.get("permutation") or range(len(sizes))
+        if any(type(n) is not int or n < 0 for n in (*sizes, *order)):
+            raise ValueError("a size is no whole number")
         shaped = tensor.reshape(len(tensor), *sizes).permute(0, *(axis + 1 for axis in order))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise refusal(
             BufferError,
             f"expected the metadata of a fixed_shape_tensor of {core.describe(tensor)}, got "

@@ -74,6 +74,10 @@ REFUSED = {
     "a list again": ([1, 2], fastdl.asarray, "numpy.asarray(x)", [1, 2]),
     "Arrow's dates": (pa.array([3], "date32"), fastdl.asarray, "pyarrow.array(x).view(", [3]),
     "Arrow's times": (pa.array([3], "time64[us]"), fastdl.asarray, "pyarrow.array(x).view(", [3]),
+    "Arrow's extensions": (
+        pa.array([True, False]).cast(pa.bool8()),
+        *(fastdl.asarray, "pyarrow.array(x).storage", [1, 0]),
+    ),
     "Arrow's text": (
         pa.array(["b", "a", "b"]),
         *(fastdl.asarray, "pyarrow.array(x).dictionary_encode()", [0, 1, 0]),
