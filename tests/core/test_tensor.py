@@ -304,7 +304,7 @@ ABSENT = {
     "cuda": ("fastdl.convert(x, torch.Tensor, device='cuda:0')", None),  # needs a GPU
     "save": ("numpy.save(file, x.numpy())", {"file": "io.BytesIO()"}),
     "sum": ("x.numpy().sum()", {}),
-    "tofile": ("x.numpy().tofile(file)", {"file": "open(os.devnull, 'wb')"}),
+    "tofile": ("x.numpy().tofile(file)", {"file": "os.devnull"}),
     "transpose": ("x.permute(...), or x.mT", None),  # takes the order
 }
 

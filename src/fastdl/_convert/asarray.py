@@ -207,7 +207,7 @@ def _from_column(x):
     """The tensor of data with Arrow's interfaces or `__array__`, by the first that describes it. An
     Arrow array may lack what `__array__` has, such as columns of several types, and `__array__` may
     have Python objects."""
-    first = None
+    failed: list[Exception] = []
     try:
         for name, read in _OF_COLUMNS:
             if hasattr(x, name):
@@ -216,12 +216,12 @@ def _from_column(x):
                 except MemoryError:
                     raise
                 except Exception as error:
-                    if first is None and not isinstance(error, BufferError):
+                    if not failed and not isinstance(error, BufferError):
                         raise
-                    first = first or error
-        raise first
+                    failed.append(error)
+        raise failed[0]
     finally:
-        del first  # whose traceback refers to this frame
+        failed.clear()  # their tracebacks refer to this frame
 
 
 def _from_arrow(x):

@@ -95,7 +95,7 @@ def place(steps) -> str:
     """The expression for a place in a tree."""
     text = "tree"
     for container, key in steps:
-        fields = container._fields if isinstance(container, tuple) and is_named(container) else ()
+        fields = getattr(container, "_fields", ()) if isinstance(container, tuple) else ()
         if key in range(len(fields)):
             text += f".{fields[key]}"
         elif isinstance(key, str) and key.isprintable() and not {'"', "\\"} & {*key}:
