@@ -42,8 +42,8 @@ _STRUCT = (
 )
 
 _ELEMENTS = (
-    "both copy one element at a time, and the compiler's loop takes up to a fifth more or less, by "
-    "where it lies in memory"
+    "both copy one element at a time: the ratios of single processes lie on both sides of the "
+    "budget"
 )
 
 _IMPORT = (

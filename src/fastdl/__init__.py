@@ -67,11 +67,10 @@ def asarray(
 
     The memory is shared if x shares it and `device` allows it. Pillow, scalars, NumPy arrays in
     another byte order, tables, chunks, Arrow's bools, and Series of some types return a copy, and
-    `is_copied` is True. Missing
-    values are never shown as numbers: masked elements, nulls of Arrow and polars, also in lists,
-    structs and dictionaries, and NA of pandas raise a BufferError with their number; also in the
-    data that dask, xarray and narwhals hold. (NaN is a number.) So do arrays with a unit (astropy,
-    pint): see docs/hazards.md.
+    `is_copied` is True. Missing values are never shown as numbers: masked elements, nulls of Arrow
+    and polars, also in lists, structs and dictionaries, and NA of pandas raise a BufferError with
+    their number; also in the data that dask, xarray and narwhals hold. (NaN is a number.) So do
+    arrays with a unit (astropy, pint): see docs/hazards.md.
 
     TypeError if x has none of these. BufferError if DLPack cannot describe the data (text, dates,
     Python objects), or `device` cannot be reached.
@@ -155,8 +154,8 @@ def from_managed(address: "SupportsIndex", *, versioned: bool = True) -> Tensor:
     It is consumed, as if it came in a capsule, with all the checks of one. Its deleter is called
     exactly once: when the memory is no longer used, on the thread that ends the last use, or before
     a BufferError about the tensor. After a TypeError or BufferError about `address` or `versioned`
-    the tensor is still yours. Without a deleter, keep the memory alive. A
-    struct of the other form is refused if fastdl detects it, and leaked.
+    the tensor is still yours. Without a deleter, keep the memory alive. A struct of the other form
+    is refused if fastdl detects it, and leaked.
 
     A wrong or freed address crashes the process. The caller orders all work on device memory that
     was queued before.

@@ -248,8 +248,8 @@ static int fastdl_convert_run_(uint32_t source, const char *from, int n, uint32_
         break;
 
 /* Copies n elements that lie `step` bytes apart to consecutive ones. For a size that the compiler
- * knows, a copy is a load and a store; four at a time, since a loop of one may take twice the time,
- * by where it lies in memory. */
+ * knows, a copy is a load and a store; four at a time, since a loop of one takes twice the time in
+ * some processes. */
 static void fastdl_gather_(const char *from, int64_t step, int64_t size, int64_t n, char *to)
 {
     int64_t i = 0;

@@ -23,16 +23,16 @@ int fdl_arrow_has(DLDataType dtype);
  * and bools have one dimension, lists of fixed sizes one more for each level, columns that of the
  * table's rows and one of columns. The metadata, bytes, are those of the type "fixed_shape_tensor";
  * None for other types. NULL with an exception: ValueError if it was consumed already, BufferError
- * for nulls, and for other types. On failure the capsules still
- * own the array, unless no Tensor could be made of it: then it was released. */
+ * for nulls, and for other types. On failure the capsules still own the array, unless no Tensor
+ * could be made of it: then it was released. The caller holds the critical section of `array`. */
 PyObject *fdl_arrow_import(PyObject *schema, PyObject *array);
 
-/* The same of all arrays in a capsule "arrow_array_stream", which is read to its end unless the
- * type is refused; a copy if there are several. */
+/* The same of all arrays in a capsule "arrow_array_stream"; a copy if there are several. The stream
+ * is moved out of the capsule, and released in any case. The caller holds its critical section. */
 PyObject *fdl_arrow_import_stream(PyObject *stream);
 
 /* How many values of an Arrow array are null, nested ones too, or of all arrays in a capsule
- * "arrow_array_stream", which is read to its end: an int. None unless the elements are plain
+ * "arrow_array_stream", which is consumed: an int. None unless the elements are plain
  * numbers, bools, lists of one size, structs, dictionaries or runs. NULL with an exception. */
 PyObject *fdl_arrow_nulls(PyObject *schema, PyObject *array);
 PyObject *fdl_arrow_stream_nulls(PyObject *stream);

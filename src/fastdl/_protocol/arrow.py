@@ -2,8 +2,7 @@
 
 from fastdl._core import tensor as core
 from fastdl._core.errors import refusal, type_name
-
-Capsule = type(core.Tensor.__dlpack_c_exchange_api__)
+from fastdl._protocol.consumer import Capsule
 
 
 def from_array(x):
