@@ -121,7 +121,9 @@ def test_subclasses_that_can_be_made_of_pairs():
     assert made[1]["x"].tolist() == [3]
 
 
-@pytest.mark.parametrize("kind", [defaultdict(list, x=1), Counter(x=1)], ids=repr)
+@pytest.mark.parametrize(
+    "kind", [defaultdict(list, x=1), Counter(x=1), sys.version_info, Point(1, 2)], ids=repr
+)
 def test_subclasses_without_tensors_stay(kind):
     assert fastdl.convert_tree([kind], np.ndarray)[0] is kind
 

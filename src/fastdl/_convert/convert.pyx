@@ -763,11 +763,12 @@ cdef object branch(object x, walk *w, const step *last):
             result = node(value, w, &here)
             if result is not value:
                 values[i] = result
+                changed = True
         if type(x) is list:
             return values
         if type(x) is tuple:
             return tuple(values)
-        return policy.trees.rebuilt(x, values, steps_to(last))
+        return policy.trees.rebuilt(x, values, steps_to(last)) if changed else x
     finally:
         Py_LeaveRecursiveCall()
 
@@ -799,8 +800,8 @@ def convert_tree(tree, like, *, device=None, copy=None):
         and other containers.
     like, device, copy: as in fastdl.convert, for each tensor.
 
-    The result has new containers, of the same classes; a subclass of dict without tensors stays as
-    it is. A tensor that occurs more than once is converted once, and the result occurs as often; a
+    The result has new containers, of the same classes; named tuples and subclasses of dict without
+    tensors stay as they are. A tensor that occurs more than once is converted once, and the result occurs as often; a
     container is converted as often as it occurs. `tree` is not changed. For other containers,
     jax.tree.map and torch.utils._pytree.tree_map call fastdl.convert on each leaf.
 
