@@ -154,8 +154,8 @@ def from_managed(address: "SupportsIndex", *, versioned: bool = True) -> Tensor:
     It is consumed, as if it came in a capsule, with all the checks of one. Its deleter is called
     exactly once: when the memory is no longer used, on the thread that ends the last use, or before
     a BufferError about the tensor. After a TypeError or BufferError about `address` or `versioned`
-    the tensor is still yours. Without a deleter, keep the memory alive. A struct of the other form
-    is refused if fastdl detects it, and leaked.
+    the tensor is still yours, as it is if fastdl detects that it has the other form. Without a
+    deleter, keep the memory alive.
 
     A wrong or freed address crashes the process. The caller orders all work on device memory that
     was queued before.

@@ -184,6 +184,12 @@ def test_a_consumer_that_is_quick_is_not_imported(tmp_path):
     assert cell["outcome"] == "copy" and "no negative ones" in cell["reason"]
 
 
+def test_what_asarray_copies_is_predicted_as_a_copy(inspect, folder):
+    found = inspect(folder, "numpy:arange(6, dtype='>f4')", *QUICK)
+    assert found["consumers"]["tvm_ffi"]["outcome"] == "copy"
+    assert not found["managed"]["by_library"] and found["error"] == ""
+
+
 # ---- what cannot be imported ----------------------------------------------------------------
 
 

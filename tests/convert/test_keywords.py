@@ -743,6 +743,8 @@ def test_the_line_that_casts_on_a_device(library, kind, dtype, takes, end):
 def test_an_element_type_is_no_argument():
     with pytest.raises(TypeError, match="unexpected keyword argument 'dtype'"):
         fastdl.convert(np.ones(3), np, dtype=np.float32)
+    with pytest.raises(ValueError, match=r"got 'cuda:1': .*device='cuda:1'"):
+        fastdl.convert(fastdl.empty(4), "cuda:1")
     with pytest.raises(ValueError, match="got 'float32x4': convert changes no elements$"):
         fastdl.convert(np.ones(3), "float32x4")
 

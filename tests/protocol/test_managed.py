@@ -54,9 +54,9 @@ def test_another_major_version():
 
 
 @pytest.mark.parametrize("versioned", [True, False])
-def test_the_other_form_is_refused_and_leaked(versioned):
+def test_the_other_form_is_refused_and_stays_with_the_caller(versioned):
     managed = Managed((3,), data=bytearray(12), versioned=not versioned)
-    with pytest.raises(BufferError):
+    with pytest.raises(BufferError, match=f"versioned={not versioned}"):
         fastdl.from_managed(managed.address, versioned=versioned)
     assert managed.deleted == 0
 

@@ -127,7 +127,7 @@ cdef int find_type(ndarray_struct *array, DLDataType *dtype, uint64_t *flags) ex
         raise refusal(
             BufferError,
             f"expected an array of native numbers or bools, got one of {descriptor}, which DLPack "
-            f"cannot describe: {values_of(descriptor)}")
+            f"cannot describe: {values_of(<object>array)}")
     dtype.code, dtype.bits, dtype.lanes = found.code, found.bits, found.lanes
     if found.bits < 8:  # ml_dtypes gives each element a byte
         flags[0] |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED

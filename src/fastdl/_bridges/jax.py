@@ -5,10 +5,20 @@ from fastdl._core import exchange
 from fastdl._core import tensor as core
 from fastdl._core.exchange import TYPE_BUFFER, TYPE_IMMUTABLE, TYPE_STREAM_NONE_SYNCS
 
+NUMBERS = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
+    *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+)
+NARROW = "int2", "int4", "uint2", "uint4", "float4_e2m1fn"  # which it has not over DLPack
+
 
 def make(tensor, like):
     import jax
 
+    if tensor.dtype.name in NARROW:
+        return jax.numpy.array(tensor.numpy())
     if tensor.dtype.lane.bits < 64 or tensor.dtype.name == "complex64":
         return jax.dlpack.from_dlpack(tensor)
     with in_full_width():
@@ -16,13 +26,17 @@ def make(tensor, like):
 
 
 def read_narrow(x):
-    """Integers of 2 and 4 bits, which only NumPy's interface has."""
+    """Elements of 2 and 4 bits, by NumPy's interface."""
     import numpy as np
 
-    is_narrow = x.dtype.name in {"int2", "int4", "uint2", "uint4"}
-    if not is_narrow or any(device.platform != "cpu" for device in x.devices()):
+    if x.dtype.name not in NARROW or any(device.platform != "cpu" for device in x.devices()):
         return None
     return core.mark_copied(exchange.from_dlpack(np.asarray(x)))
+
+
+def copies(tensor):
+    """elements of 2 or 4 bits"""
+    return tensor.dtype.name in NARROW
 
 
 def move(x, device):
@@ -68,6 +82,8 @@ BRIDGES = (
         strides=DENSE,
         readonly=IMMUTABLE,
         alignment=64,
+        dtypes=(*NUMBERS, *NARROW),
+        copies=copies,
         devices=ANYWHERE,
         since="0.6.2",
         before={"0.8": {"strides": COMPACT}},  # it reads transposed arrays wrongly

@@ -220,7 +220,7 @@ def managed_of(x: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
     asked = keywords_of(x)
     if kind == "table":
         fields = capsules.describe_export(exchange.exchange_api(type(x)), x)
-    elif asked is not None:
+    elif asked is not None and not asked["raises"]:
         newest = {"max_version": exchange.MAX_VERSION} if "max_version" in asked["keywords"] else {}
         fields = capsules.describe_capsule(exchange.producer(x)(**newest))
     else:
@@ -243,11 +243,15 @@ def expected(x: Any, name: str) -> dict[str, str]:
     if bridge_for(type(x)) is bridge:
         return {"outcome": "zero-copy", "reason": "the same object"}
     try:
-        front.fit(fastdl.asarray(x), bridge, x, False)
+        tensor = fastdl.asarray(x)
+        copied = tensor.is_copied
+        front.fit(tensor, bridge, x, False)
     except CopyRequiredError as error:
         return {"outcome": "copy", "reason": short(error)}
     except Exception as error:
         return {"outcome": "refused", "reason": short(error)}
+    if copied:
+        return {"outcome": "copy", "reason": "fastdl.asarray copies it"}
     return {"outcome": "zero-copy", "reason": ""}
 
 

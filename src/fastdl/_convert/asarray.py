@@ -206,18 +206,22 @@ def _is_scalar(x) -> bool:
 def _from_column(x):
     """The tensor of data with Arrow's interfaces or `__array__`, by the first that describes it. An
     Arrow array may lack what `__array__` has, such as columns of several types, and `__array__` may
-    have Python objects."""
+    have Python objects, of which Arrow's reason says more."""
     failed: list[Exception] = []
     try:
         for name, read in _OF_COLUMNS:
             if hasattr(x, name):
                 try:
-                    return read(x)
+                    tensor = read(x)
+                    if tensor is not None:
+                        return tensor
                 except MemoryError:
                     raise
                 except Exception as error:
                     if not failed and not isinstance(error, BufferError):
                         raise
+                    if failed and hasattr(failed[0], "_of_objects"):
+                        failed.clear()
                     failed.append(error)
         raise failed[0]
     finally:
@@ -230,9 +234,10 @@ def _from_arrow(x):
 
 
 def _from_stream(x):
+    """None if the stream does not have the memory of `x`."""
     source = missing.in_arrow(x)
     if source is None:
-        raise refusal(BufferError, f"expected an Arrow stream, got {type_name(x)!r}")
+        return None
     return mark_unless_shared(arrow.from_stream(source), partial(arrow.from_stream, source))
 
 
@@ -273,7 +278,12 @@ def _of_array(x, array):
         raise refusal(
             TypeError, f"expected an array from __array__ of {type_name(x)!r}, got {array!r}"
         )
-    return asarray(array)
+    try:
+        return asarray(array)
+    except BufferError as error:
+        if getattr(getattr(array, "dtype", None), "kind", "") == "O":
+            error._of_objects = True
+        raise
 
 
 _OF_COLUMNS = (

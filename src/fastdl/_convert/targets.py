@@ -8,6 +8,7 @@ from fastdl._bridges.bridge import ANYWHERE, POSITIVE, Bridge
 from fastdl._convert import convert as front
 from fastdl._convert.refusals import casting
 from fastdl._core import exchange
+from fastdl._core.device import Device
 from fastdl._core.dtype import DType
 from fastdl._core.errors import name_of, nearest, type_name
 from fastdl._core.foreign import module_of, package_of
@@ -107,8 +108,8 @@ def named_library(name: str) -> tuple[Bridge, ModuleType]:
 
 
 def check_like(like, package: str, got: str, kind: type[Exception]) -> None:
-    """Raises `kind` with advice if `like` is of a library that wraps arrays of others, or an
-    element type."""
+    """Raises `kind` with advice if `like` is of a library that wraps arrays of others, an element
+    type, or a device."""
     maker = lookup.MAKERS.get(package, "")
     name = like if isinstance(like, str) else getattr(target_of(like), "__qualname__", "")
     is_made = maker.rpartition(".")[2] == name.rpartition(".")[2]  # but no other of the library
@@ -116,9 +117,13 @@ def check_like(like, package: str, got: str, kind: type[Exception]) -> None:
         raise kind(f"{got}: {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array")
     try:
         line = casting(DType(like))
+        hint = f"convert changes no elements{f': {line} does' if line else ''}"
     except (TypeError, ValueError):
-        return
-    raise kind(f"{got}: convert changes no elements{f': {line} does' if line else ''}")
+        try:
+            hint = f"the device is an argument, device={str(Device(like))!r}"
+        except (TypeError, ValueError):
+            return
+    raise kind(f"{got}: {hint}")
 
 
 def module_name(target):

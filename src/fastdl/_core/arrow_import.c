@@ -378,6 +378,7 @@ static const struct {
     {"+w", ".flatten() has its values"},
     {"u", ".dictionary_encode().indices has a number for each text"},
     {"U", ".dictionary_encode().indices has a number for each text"},
+    {"vu", ".dictionary_encode().indices has a number for each text"},
     {"", NULL},
 };
 
@@ -398,7 +399,7 @@ static int refuse_type(const struct ArrowSchema *schema, const char *how)
         line = ".storage has its values";
     } else if (schema->dictionary != NULL) {
         const char *values = schema->dictionary->format;
-        if (values != NULL && (*values == 'u' || *values == 'U'))
+        if (values != NULL && *values != '\0' && strchr("uUv", *values) != NULL)
             line = ".indices has a number for each text";
     } else {
         while (strncmp(format, remedies[i].start, strlen(remedies[i].start)) != 0)

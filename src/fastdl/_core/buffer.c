@@ -44,7 +44,7 @@ static int has_suboffsets(const Py_buffer *buffer)
 }
 
 /* The line that gives the values of a buffer of other elements. */
-static const char *remedy_of_format(const char *format)
+static const char *remedy_of_format(const char *format, int ndim)
 {
     if (strcmp(format + (*format == '<'), "z") == 0)
         return "fastdl.asarray(x.value) has the bytes that it points to";
@@ -60,9 +60,9 @@ static const char *remedy_of_format(const char *format)
     case 'T':
         return "numpy.asarray(x)[name] has one of its fields";
     }
-    return strchr(format, 'P') != NULL
+    return strchr(format, 'P') != NULL && ndim == 0
                ? "fastdl.from_pointer(x.value, shape, dtype, owner=x) has what it points to"
-               : "numpy.frombuffer(x, 'u1') has its bytes";
+               : "numpy.frombuffer(memoryview(x).tobytes(), 'u1') has its bytes";
 }
 
 int fdl_read_buffer(const Py_buffer *buffer, DLTensor *tensor, int64_t *dims)
@@ -90,7 +90,7 @@ int fdl_read_buffer(const Py_buffer *buffer, DLTensor *tensor, int64_t *dims)
             fastdl_raise_(PyExc_BufferError,
                           "expected a buffer of native numbers or bools, got format %R with "
                           "itemsize %zd, which DLPack cannot describe: %s",
-                          text, buffer->itemsize, remedy_of_format(format));
+                          text, buffer->itemsize, remedy_of_format(format, buffer->ndim));
         Py_XDECREF(text);
         return -1;
     }

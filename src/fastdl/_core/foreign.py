@@ -89,23 +89,31 @@ def _of_numpy(dtype) -> tuple[str, int]:
     return dtype.str, 1
 
 
-def values_of(dtype) -> str:
-    """What has the values of an array of a numpy.dtype that DLPack cannot describe: the end of a
-    message."""
-    x = "numpy.asarray(x)"
+def values_of(array) -> str:
+    """What has the values of a numpy.ndarray, `numpy.asarray(x)` of what was imported, whose dtype
+    DLPack cannot describe: the end of a message."""
+    np = sys.modules["numpy"]
+    array = np.asarray(array)  # without what a subclass redefines
+    x, dtype = "numpy.asarray(x)", array.dtype
     if dtype.names:
         return f"{x}[{dtype.names[0]!r}] has one of its fields"
-    if dtype.kind in "OT":
-        return f"numpy.array({x}.tolist()) has a type that fits them, if they are of one kind"
-    swapped = not dtype.isnative and dtype.kind != "U"
-    if swapped:
-        x = f"{x}.astype({dtype.name!r})"
+    if dtype.kind == "O" and not (kinds := {type(value) for value in array.flat}) <= {str}:
+        if all(issubclass(kind, int | float | complex | np.number | np.bool_) for kind in kinds):
+            found = np.array(array.tolist())
+            if found.dtype.kind in "biufc" and ((found == array) | (array != array)).all():
+                return f"numpy.array({x}.tolist()) has a type that fits them"
+        names = ", ".join(sorted(kind.__name__ for kind in kinds)[:3])
+        return f"make numbers of its elements ({names}) first"
+    if dtype.kind in "OTUS":
+        return f"numpy.unique({x}, return_inverse=True)[1] has a number for each text"
     if dtype.kind in "mM":
-        return f"{x}.view('i8') has the integers that stand for them"
-    if swapped:
-        return f"{x} has the byte order of this machine"
+        return f"{x}.astype('i8') has the integers that stand for them"
+    if not dtype.isnative and dtype.char not in "gG":
+        return f"{x}.astype({dtype.name!r}) has the byte order of this machine"
     saved = {"|V1": "ml_dtypes.float8_e4m3fn", "|V2": "ml_dtypes.bfloat16"}.get(dtype.str)
-    return f"{x}.view({saved}) has what was saved as that" if saved else f"{x}.view('u1') has bytes"
+    if saved:
+        return f"{x}.view({saved}) has what was saved as that"
+    return f"numpy.frombuffer({x}.tobytes(), 'u1') has its bytes"
 
 
 def device_name(x: object) -> "tuple[str | int, int] | None":

@@ -129,6 +129,8 @@ cdef extern from "_core/interface.h":
         DLManagedTensor **legacy) noexcept
     void fastdl_discard_(
         DLManagedTensorVersioned *versioned, DLManagedTensor *legacy) noexcept
+    bint fastdl_is_really_legacy(const DLManagedTensorVersioned *managed) noexcept
+    bint fastdl_is_really_versioned(const DLManagedTensor *managed) noexcept
     bint fastdl_clear_if_(object kind) noexcept
     bint fastdl_has_succeeded_() noexcept
     bint fastdl_is_empty_(const DLTensor *tensor) noexcept

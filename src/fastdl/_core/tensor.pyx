@@ -37,7 +37,8 @@ from fastdl._core.native cimport (
     DLPackDLTensorFromPyObjectNoSync, DLPackExchangeAPI, DLPackManagedTensorFromPyObjectNoSync,
     DLPackManagedTensorToPyObjectNoSync, fastdl_check, fastdl_check_values_, FASTDL_DLPACK_MAJOR,
     FASTDL_DLPACK_MINOR, fastdl_fault, fastdl_fault_text, fastdl_find_device, fastdl_is_contiguous,
-    fastdl_is_packed, fastdl_itemsize, FASTDL_LARGE_COPY_, fastdl_layout, FASTDL_MAX_NDIM,
+    fastdl_is_packed, fastdl_is_really_legacy, fastdl_is_really_versioned, fastdl_itemsize,
+    FASTDL_LARGE_COPY_, fastdl_layout, FASTDL_MAX_NDIM,
     FASTDL_OFFSET_OVERFLOW, FASTDL_OK, fastdl_open_capsule_, fastdl_raise_fault, fastdl_request_,
     FASTDL_SIZE_OVERFLOW, FASTDL_TYPE_READ_ONLY, fdl_allocate, fdl_any_equals, fdl_arrow_export,
     fdl_arrow_has, fdl_arrow_import, fdl_arrow_import_stream, fdl_arrow_nulls,
@@ -306,10 +307,20 @@ def take_managed(uintptr_t address, *, bint versioned):
     """The tensor at an address, ordered by the caller. It is consumed, even on failure: see
     import.h."""
     cdef Tensor tensor
-    if versioned:
-        tensor = fdl_take_versioned(<DLManagedTensorVersioned *>address, NULL)
-    else:
-        tensor = fdl_take_legacy(<DLManagedTensor *>address, 0, NULL)
+    cdef DLManagedTensorVersioned *managed = <DLManagedTensorVersioned *>address
+    cdef DLManagedTensor *legacy = <DLManagedTensor *>address
+    cdef bint is_other = (fastdl_is_really_legacy(managed) if versioned
+                          else fastdl_is_really_versioned(legacy))
+    try:
+        tensor = (fdl_take_versioned(managed, NULL) if versioned
+                  else fdl_take_legacy(legacy, 0, NULL))
+    except BufferError:
+        if is_other:
+            forms = "DLManagedTensorVersioned", "DLManagedTensor"
+            raise BufferError(
+                f"expected a {forms[not versioned]} at {address:#x}, got a {forms[versioned]}: "
+                f"pass versioned={not versioned}") from None
+        raise
     fdl_ordered_by_caller(tensor.description)
     return tensor
 

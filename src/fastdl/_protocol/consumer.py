@@ -346,6 +346,7 @@ _OLDER_PROTOCOLS = (
     "__cuda_array_interface__",
     "__array_interface__",
     "__arrow_c_array__",
+    "__arrow_c_stream__",
     "__array__",
 )
 

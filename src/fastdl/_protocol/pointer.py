@@ -70,8 +70,9 @@ def _address(x: "Any") -> int:
             f"ctypes.addressof(x), of a pointer ctypes.cast(x, ctypes.c_void_p).value, and of one "
             f"of cffi int(ffi.cast('uintptr_t', x))"
         )
-    if not 0 <= number < 2**64:
-        raise BufferError(f"expected an address of 64 bits, got {number}")
+    bits = 8 * calcsize("P")
+    if not 0 <= number < 1 << bits:
+        raise BufferError(f"expected an address of {bits} bits, got {number}")
     return number
 
 

@@ -2,6 +2,7 @@
 
 import ctypes
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -42,9 +43,15 @@ def test_a_deleted_array_is_refused():
             fastdl.from_dlpack(array, **keywords)
 
 
-@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint2"])
-def test_narrow_integers_are_copied(dtype):
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint2", "float4_e2m1fn"])
+def test_narrow_elements_are_copied(dtype):
     array = jnp.array([1, 0, 1], dtype)
+    back = fastdl.convert_tree(fastdl.convert_tree([array], np.ndarray), jax.Array)[0]
+    assert back.dtype == array.dtype and back.tolist() == [1, 0, 1]
+    with pytest.raises(fastdl.CopyRequiredError):
+        fastdl.convert(fastdl.empty(3, dtype), jax.Array, copy=False)
+    if dtype.startswith("float"):
+        return  # which it exports over DLPack
     tensor = fastdl.asarray(array)
     assert (tensor.dtype, tensor.tolist(), tensor.is_copied) == (dtype, [1, 0, 1], True)
     assert fastdl.convert(array, np.ndarray).dtype == np.asarray(array).dtype

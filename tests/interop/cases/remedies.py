@@ -8,6 +8,7 @@ import ml_dtypes
 import nanoarrow
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 import torch
@@ -31,10 +32,10 @@ class Stream:
 
 #: What is refused, the function that does it, the start of the line, and what it has.
 REFUSED = {
-    "dates": (DAYS, fastdl.asarray, "numpy.asarray(x).view(", COUNTS),
+    "dates": (DAYS[::-1], fastdl.asarray, "numpy.asarray(x).astype(", COUNTS[::-1]),
     "swapped dates": (DAYS.astype(">M8[s]"), fastdl.from_dlpack, "numpy.asarray(x).as", COUNTS),
-    "durations": (np.array([5], "m8[D]"), fastdl.asarray, "numpy.asarray(x).view(", [5]),
-    "a column of dates": (pd.Series(DAYS), fastdl.asarray, "numpy.asarray(x).view(", COUNTS),
+    "durations": (np.array([5], "m8[D]"), fastdl.asarray, "numpy.asarray(x).astype(", [5]),
+    "a column of dates": (pd.Series(DAYS), fastdl.asarray, "numpy.asarray(x).astype(", COUNTS),
     "swapped": (np.array([1.5], ">f8"), fastdl.from_dlpack, "numpy.asarray(x).astype(", [1.5]),
     "bfloat16": (
         np.array([1.5], ml_dtypes.bfloat16).view("V2"),
@@ -46,13 +47,20 @@ REFUSED = {
     ),
     "fields": (np.array([(1, 2.5)], PAIR), fastdl.asarray, "numpy.asarray(x)['first']", [1]),
     "objects": (np.array([1, 2], object), fastdl.asarray, "numpy.array(", [1, 2]),
-    "text": (np.array(["a"]), fastdl.asarray, "numpy.asarray(x).view('u1')", [97, 0, 0, 0]),
-    "bytes": (np.array([b"ab"]), fastdl.asarray, "numpy.asarray(x).view('u1')", [97, 98]),
+    "a text": (np.array("ab"), fastdl.asarray, "numpy.unique(", 0),
+    "texts": (np.array(["b", "a", "b"], ">U2")[::2], fastdl.asarray, "numpy.unique(", [0, 0]),
+    "bytes": (np.array([b"b", b"a"]), fastdl.asarray, "numpy.unique(", [1, 0]),
+    "a column of texts": (pd.Series(["b", "a"]), fastdl.asarray, "numpy.unique(", [1, 0]),
+    "a category": (pd.Series(["b", "a"], dtype="category"), fastdl.asarray, "numpy.u", [1, 0]),
+    "a long double": (
+        np.zeros((2, 3), "g")[:, ::2],
+        *(fastdl.asarray, "numpy.frombuffer(", [0] * 4 * np.dtype("g").itemsize),
+    ),
     "a swapped buffer": (
         memoryview(np.array([1.5], ">f8")),
         *(fastdl.asarray, "fastdl.asarray(numpy.asarray(x))", [1.5]),
     ),
-    "characters": (memoryview(b"ab").cast("c"), fastdl.asarray, "numpy.frombuffer(", [97, 98]),
+    "characters": (memoryview(b"abc").cast("c")[::2], fastdl.asarray, "numpy.fr", [97, 99]),
     "structures": (
         memoryview(np.array([(1, 2.5)], PAIR)),
         *(fastdl.asarray, "numpy.asarray(x)[name]", [2.5]),
@@ -82,6 +90,18 @@ REFUSED = {
         pa.array(["b", "a", "b"]),
         *(fastdl.asarray, "pyarrow.array(x).dictionary_encode()", [0, 1, 0]),
     ),
+    "texts of Polars": (
+        pl.Series(["b", "a", "b"]),
+        *(fastdl.asarray, "numpy.unique(", [1, 0, 1]),
+    ),
+    "categories of Polars": (
+        pl.Series(["b", "a", "b"], dtype=pl.Enum(["a", "b"])),
+        *(fastdl.asarray, "pyarrow.chunked_array(x).combine_chunks().indices", [1, 0, 1]),
+    ),
+    "a column of tensors": (
+        pa.table({"x": pa.FixedShapeTensorArray.from_numpy_ndarray(np.ones((1, 2, 2)))}),
+        *(fastdl.asarray, "pyarrow.table(x).column(0)", [[[1, 1], [1, 1]]]),
+    ),
     "Arrow's lists": (pa.array([[1, 2]]), fastdl.asarray, "pyarrow.array(x).flatten()", [1, 2]),
     "a stream of lists": (
         Stream(pa.chunked_array([[[1, 2]]])),
@@ -108,6 +128,16 @@ REFUSED = {
         *(fastdl.from_dlpack, "x.view(torch.int8)", [1, -8]),
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("elements", "kinds"),
+    [([1, None], "NoneType, int"), ([1, 2**70], "int"), ([2**63 + 1, -1], "int"), (["a", 1], "st")],
+)
+def test_no_line_for_objects_that_are_not_numbers(elements, kinds):
+    with pytest.raises(BufferError, match="make numbers of its elements") as caught:
+        fastdl.asarray(pd.Series(elements, dtype=object))
+    assert kinds in str(caught.value)
 
 
 @pytest.mark.parametrize("x", [{"a": np.ones(2)}, [torch.ones(2)]], ids=["dict", "list"])
