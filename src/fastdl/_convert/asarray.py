@@ -282,7 +282,7 @@ def _of_array(x, array):
         return asarray(array)
     except BufferError as error:
         if getattr(getattr(array, "dtype", None), "kind", "") == "O":
-            error._of_objects = True
+            vars(error)["_of_objects"] = True
         raise
 
 
