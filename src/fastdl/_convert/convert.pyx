@@ -659,6 +659,9 @@ cdef struct step:  # from a container to what it has at `key` or, if that is NUL
     PyObject *key
     Py_ssize_t index
 
+cdef enum:
+    MOST_NESTED = 1000  # with Python's own limit, the stack can overflow in CPython 3.13
+
 cdef struct walk:  # a call of convert_tree
     PyObject *like
     PyObject *device
@@ -735,12 +738,15 @@ cdef object branch(object x, walk *w, const step *last):
     cdef bint changed = False
     cdef PyObject *key
     cdef PyObject *found
-    cdef Py_ssize_t i, position = 0
+    cdef Py_ssize_t i, position = 0, depth = 0
     here.above, here.container, here.key, here.index = last, <PyObject *>x, NULL, 0
     while outer is not NULL:
         if outer.container is here.container:
             raise policy.trees.cycle(x, steps_to(last))
         outer = outer.above
+        depth += 1
+    if depth >= MOST_NESTED:
+        raise RecursionError(f"expected at most {MOST_NESTED:,} containers in each other, got more")
     if Py_EnterRecursiveCall(b" in fastdl.convert_tree"):
         raise_pending()
     try:
@@ -808,7 +814,8 @@ def convert_tree(tree, like, *, device=None, copy=None):
 
     The errors are those of fastdl.convert, with the place of the tensor: `tree["image"][0]: ...`.
     ValueError: a container contains itself. TypeError: a subclass of dict cannot be made of pairs.
-    RecursionError: it is deeper than Python's limit. What was converted before an error is dropped.
+    RecursionError: more than 1,000 containers are in each other. What was converted before an error
+    is dropped.
     Costs little more than a call of fastdl.convert for each tensor.
 
     >>> import fastdl, numpy as np
