@@ -2,7 +2,6 @@
 
 import gc
 import os
-import signal
 import sys
 import time
 import weakref
@@ -187,7 +186,6 @@ def test_a_type_that_becomes_one_of_tensors():
     assert reference() is None
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer that raises a signal")
 def test_a_long_walk_can_be_interrupted():
     printed = run_isolated("""
         import fastdl, signal

@@ -17,6 +17,7 @@ WINDOWS = [
     ("no signals that a test could send", [
         "cli/test_cli.py::test_demo_of_a_library_that_fails*",
         "cli/test_doctor.py::test_an_interrupt_ends_quietly",
+        "convert/test_trees.py::test_a_long_walk_can_be_interrupted",
     ]),
     ("no POSIX shell", ["cli/test_cli.py::test_progress_without_a_standard_error"]),
     ("CPython does not say how to link programs with it", ["core/test_interpreters.py"]),
