@@ -114,7 +114,7 @@ static void copy_plane(const char *source, int64_t rows, int64_t row, int64_t co
 
 void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)
 {
-    const char *from = (const char *)source->data + source->byte_offset;
+    const char *from;
     int64_t itemsize = fastdl_itemsize(source->dtype);
     int64_t index[FASTDL_MAX_NDIM] = {0};
     int64_t plane;
@@ -124,8 +124,9 @@ void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target)
     fdl_walk w;
 
     (void)fastdl_check(source, flags, &layout);
-    if (layout.size == 0)
+    if (layout.size == 0) /* and `data` may be NULL */
         return;
+    from = (const char *)source->data + source->byte_offset;
     if (fastdl_is_packed(source->dtype, flags) || fastdl_is_contiguous(source, 'C')) {
         memcpy(target, from, (size_t)layout.nbytes);
         return;
