@@ -1800,7 +1800,7 @@ static inline void fastdl_fold_offset_(DLTensor *dl)
 {
     if (FASTDL_UNLIKELY_(dl->byte_offset != 0) &&
         fastdl_find_device((int32_t)dl->device.device_type)->addresses) {
-        dl->data = (char *)dl->data + dl->byte_offset;
+        dl->data = (void *)((uintptr_t)dl->data + (uintptr_t)dl->byte_offset);
         dl->byte_offset = 0;
     }
 }

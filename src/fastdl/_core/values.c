@@ -236,7 +236,8 @@ static void begin(walk *w, const DLTensor *tensor, uint64_t flags)
     w->itemsize = (uint64_t)fastdl_itemsize(dtype);
     w->step = fastdl_is_packed(dtype, flags) ? (uint64_t)dtype.bits * dtype.lanes : 0;
     w->passed = 0;
-    w->start = (const unsigned char *)tensor->data + tensor->byte_offset;
+    /* As numbers: without elements, `data` may be NULL. */
+    w->start = (const unsigned char *)((uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset);
 }
 
 /* The element at `at`, or if they are packed the next one. */
@@ -254,7 +255,7 @@ static const unsigned char *along(const walk *w, int32_t axis, const unsigned ch
                                   int64_t count)
 {
     uint64_t bytes = (uint64_t)count * (uint64_t)w->tensor->strides[axis] * w->itemsize;
-    return at + (ptrdiff_t)(int64_t)bytes;
+    return (const unsigned char *)((uintptr_t)at + (uintptr_t)bytes);
 }
 
 static PyObject *list_from(walk *w, int32_t axis, const unsigned char *at)

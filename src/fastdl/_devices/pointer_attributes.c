@@ -97,7 +97,7 @@ static int agrees(DLDevice said, DLDevice found)
 
 int fdl_pointer_check(fdl_driver *driver, const DLTensor *tensor, fdl_failure *failure)
 {
-    const void *pointer = (const char *)tensor->data + tensor->byte_offset;
+    const void *pointer = (void *)((uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset);
     unsigned long long address = (uintptr_t)pointer; /* Windows' %p has no 0x */
     DLDevice said = tensor->device, found;
     if (fdl_pointer_find(driver, pointer, &found, failure) < 0)
