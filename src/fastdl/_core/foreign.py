@@ -98,9 +98,11 @@ def values_of(array) -> str:
     if dtype.names:
         return f"{x}[{dtype.names[0]!r}] has one of its fields"
     if dtype.kind == "O" and not (kinds := {type(value) for value in array.flat}) <= {str}:
-        if all(issubclass(kind, int | float | complex | np.number | np.bool_) for kind in kinds):
+        # Only of these types: another may have a comparison that raises.
+        if kinds <= {int, float, complex, bool, *np.sctypeDict.values()}:
             found = np.array(array.tolist())
-            if found.dtype.kind in "biufc" and ((found == array) | (array != array)).all():
+            is_known = found.dtype.kind in "biufc" and found.dtype.char not in "gG"
+            if is_known and ((found == array) | (array != array)).all():
                 return f"numpy.array({x}.tolist()) has a type that fits them"
         names = ", ".join(sorted(kind.__name__ for kind in kinds)[:3])
         return f"make numbers of its elements ({names}) first"

@@ -130,9 +130,23 @@ REFUSED = {
 }  # fmt: skip
 
 
+class Incomparable(int):
+    __hash__ = int.__hash__
+
+    def __eq__(self, other):
+        raise RuntimeError("compared")
+
+
 @pytest.mark.parametrize(
     ("elements", "kinds"),
-    [([1, None], "NoneType, int"), ([1, 2**70], "int"), ([2**63 + 1, -1], "int"), (["a", 1], "st")],
+    [
+        ([Incomparable(1)], "Incomparable"),
+        ([np.longdouble(1)], "longdouble"),
+        ([1, None], "NoneType, int"),
+        ([1, 2**70], "int"),
+        ([2**63 + 1, -1], "int"),
+        (["a", 1], "st"),
+    ],
 )
 def test_no_line_for_objects_that_are_not_numbers(elements, kinds):
     with pytest.raises(BufferError, match="make numbers of its elements") as caught:
