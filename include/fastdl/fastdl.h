@@ -1648,7 +1648,8 @@ static inline uint32_t fastdl_tag_(const PyTypeObject *type)
     uintptr_t address = (uintptr_t)type;
     if (fastdl_state_.tag_offset != 0)
         return *(const unsigned int *)(address + fastdl_state_.tag_offset);
-    return ((uint32_t)(address >> 4) ^ (uint32_t)(address >> 12)) | (uint32_t)1 << 31;
+    /* 2^32 over the golden ratio: addresses at equal distances get different sets. */
+    return (uint32_t)(address >> 4) * 0x9E3779B1u >> 26 | (uint32_t)1 << 31;
 }
 
 #else

@@ -257,7 +257,7 @@ def test_depth():
                             (made,) = made.values() if isinstance(made, dict) else made
                         assert made is None if leaf is None else made.tolist() == [1]
             sys.setrecursionlimit(1_000_000)
-            with pytest.raises(RecursionError, match="containers in each other"):
+            with pytest.raises(RecursionError, match="nested containers"):
                 fastdl.convert_tree(tree, np.ndarray)
             sys.setrecursionlimit(limit)
             with pytest.raises(RecursionError):

@@ -164,7 +164,7 @@ def test_types_with_dlpack_alone_drive_out_none_with_a_table():
         from tests.support.headers import ALONE, INSTALLED
         from tests.support.producers import Given, Lending, Producer
         for api in (*ALONE.values(), *INSTALLED.values()):
-            tables = [type("Kind", (Lending,), {}) for _ in range(20)]
+            tables = [type("Kind", (Lending,), {}) for _ in range(12)]
             for kind in tables:
                 api.borrow(kind(Given()))
             before = [api.record(kind) for kind in tables]
@@ -184,7 +184,7 @@ def test_types_in_use_are_described_once(api):
             return capsule
 
     described, capsule = [], table()
-    kinds = [type("Kind", (Tabled,), {"__dlpack_c_exchange_api__": Counting()}) for _ in range(40)]
+    kinds = [type("Kind", (Tabled,), {"__dlpack_c_exchange_api__": Counting()}) for _ in range(12)]
     sources = [kind(Given()) for kind in kinds]
     for _ in range(3):
         for source in sources:

@@ -746,7 +746,7 @@ cdef object branch(object x, walk *w, const step *last):
         outer = outer.above
         depth += 1
     if depth >= MOST_NESTED:
-        raise RecursionError(f"expected at most {MOST_NESTED:,} containers in each other, got more")
+        raise RecursionError(f"expected at most {MOST_NESTED:,} nested containers, got more")
     if Py_EnterRecursiveCall(b" in fastdl.convert_tree"):
         raise_pending()
     try:
@@ -798,9 +798,9 @@ cdef object node(object x, walk *w, const step *last):
 def convert_tree(tree, like, *, device=None, copy=None):
     """A tree of containers with each tensor in it converted, as by fastdl.convert.
 
-    tree: dicts, lists, tuples, named tuples (also those of C, as torch.max returns them), and
-        subclasses of dict that can be made of a list of pairs, in each other; they lose attributes
-        of their own. A tensor is an object whose type has `__dlpack__`, an exchange table or
+    tree: nested dicts, lists, tuples, named tuples (also those of C, as torch.max returns them),
+        and subclasses of dict that can be made of a list of pairs, which lose attributes of their
+        own. A tensor is an object whose type has `__dlpack__`, an exchange table or
         `__cuda_array_interface__`, or is one that fastdl.convert makes, such as pandas.Series. All
         else stays as it is: None, strings, bytes, numbers, NumPy's scalars, data frames, UserDict
         and other containers.
@@ -814,8 +814,7 @@ def convert_tree(tree, like, *, device=None, copy=None):
 
     The errors are those of fastdl.convert, with the place of the tensor: `tree["image"][0]: ...`.
     ValueError: a container contains itself. TypeError: a subclass of dict cannot be made of pairs.
-    RecursionError: more than 1,000 containers are in each other. What was converted before an error
-    is dropped.
+    RecursionError: more than 1,000 nested containers. What was converted before an error is dropped.
     Costs little more than a call of fastdl.convert for each tensor.
 
     >>> import fastdl, numpy as np

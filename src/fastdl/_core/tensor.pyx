@@ -304,8 +304,8 @@ def import_capsule(capsule, *, uint32_t facts=0, producer=None, bint unordered=T
 
 
 def take_managed(uintptr_t address, *, bint versioned):
-    """The tensor at an address, ordered by the caller. It is consumed, even on failure: see
-    import.h."""
+    """The tensor at an address, ordered by the caller. It is consumed, even on failure
+    (see import.h), but not if it is of the other form."""
     cdef Tensor tensor
     cdef DLManagedTensorVersioned *managed = <DLManagedTensorVersioned *>address
     cdef DLManagedTensor *legacy = <DLManagedTensor *>address
