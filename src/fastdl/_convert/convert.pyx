@@ -814,7 +814,7 @@ def convert_tree(tree, like, *, device=None, copy=None):
 
     The errors are those of fastdl.convert, with the place of the tensor: `tree["image"][0]: ...`.
     ValueError: a container contains itself. TypeError: a subclass of dict cannot be made of pairs.
-    RecursionError: more than 1,000 nested containers. What was converted before an error is dropped.
+    RecursionError: more than 1,000 nested containers. After an error, all results are dropped.
     Costs little more than a call of fastdl.convert for each tensor.
 
     >>> import fastdl, numpy as np
