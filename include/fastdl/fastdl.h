@@ -1648,7 +1648,7 @@ static inline uint32_t fastdl_tag_(const PyTypeObject *type)
     uintptr_t address = (uintptr_t)type;
     if (fastdl_state_.tag_offset != 0)
         return *(const unsigned int *)(address + fastdl_state_.tag_offset);
-    /* 2^32 over the golden ratio: addresses at equal distances get different sets. */
+    /* 2^32 over the golden ratio: spreads types that lie at regular distances over the sets. */
     return (uint32_t)(address >> 4) * 0x9E3779B1u >> 26 | (uint32_t)1 << 31;
 }
 
