@@ -43,3 +43,10 @@ BRIDGES = (
     backend("drjit.scalar", copies=True),  # it always copies
     backend("drjit.cuda", devices=ANYWHERE),
 )
+
+DEFECTS = {
+    "A capsule that a producer returned can be taken twice": "A producer must return a new "
+    "capsule each time, as fastdl's tensors do.",
+    "A producer's KeyboardInterrupt becomes a TypeError": "`convert` calls the producer itself, so "
+    "its exception reaches you.",
+}

@@ -1,28 +1,64 @@
 """Defects of other libraries, and what fastdl does about each: for doctor and docs/upstream.md.
 
-They are in the file of each library in _bridges/. The page has a program that shows each of them,
-which a test runs.
+They are in the file of each library in _bridges/, or here. The page has a program that shows each
+of them, which a test runs.
 """
 
+from types import SimpleNamespace
 from typing import Any
 
 from fastdl._bridges import lookup
 from fastdl._core.foreign import release
 
-
-class OfMPI:
-    """A library without a bridge: fastdl makes none of its objects."""
-
-    RELEASE = "mpi4py==4.1.2"
-    DEFECTS = {
-        "A Fortran-ordered array is sent in memory order": "A `fastdl.Tensor` is sent the same "
-        "way.",
-    }
+# Libraries without a bridge: fastdl makes none of their objects.
+OTHERS = {
+    "mpi4py": SimpleNamespace(
+        RELEASE="mpi4py==4.1.2",
+        DEFECTS={
+            "A Fortran-ordered array is sent in memory order": "A `fastdl.Tensor` is sent the same "
+            "way.",
+        },
+    ),
+    "nanoarrow": SimpleNamespace(
+        RELEASE="nanoarrow==0.9.0",
+        DEFECTS={
+            "A capsule that a producer returned can be taken twice": "A producer must return a new "
+            "capsule each time, as fastdl's tensors do.",
+            "Lanes are ignored, so half of the values are read": "nanoarrow reads a "
+            "`fastdl.Tensor` as a buffer or as Arrow, and both refuse lanes.",
+        },
+    ),
+    "decord": SimpleNamespace(
+        RELEASE="decord==0.6.0",
+        DEFECTS={
+            "Strides are ignored, so other values are read": "Pass the result of `copy()`, which "
+            "never has gaps.",
+        },
+    ),
+    "kornia_rs": SimpleNamespace(
+        RELEASE="kornia-rs==0.2.0",
+        DEFECTS={
+            "A request for a copy is a NotImplementedError": "`from_dlpack(x, copy=True)` makes "
+            "the copy itself.",
+        },
+    ),
+    "av": SimpleNamespace(
+        RELEASE="av==18.1.0",
+        DEFECTS={
+            "The last row and column of chroma are lost at odd sizes": "fastdl cannot detect it. "
+            "`asarray(memoryview(plane))` has all bytes, with the padding of each row.",
+            "max_version, dl_device and copy are TypeErrors": "`from_dlpack` asks again without "
+            "them, and makes copies itself.",
+            "A capsule without a deleter ends the process": "DLPack allows a NULL deleter. fastdl "
+            "always sets one.",
+        },
+    ),
+}
 
 
 def files() -> dict[str, Any]:
     """By library, as imported: what has its defects, and the release in which they were seen."""
-    known = {name: lookup.load(name) for name in lookup.LIBRARIES.values()} | {"mpi4py": OfMPI}
+    known = {name: lookup.load(name) for name in lookup.LIBRARIES.values()} | OTHERS
     return {name: file for name, file in known.items() if hasattr(file, "DEFECTS")}
 
 
