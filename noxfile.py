@@ -270,7 +270,7 @@ def matrix(session: nox.Session, environment: str) -> None:
 @nox.session(**WITH_PIP)
 def conformance(session: nox.Session) -> None:
     """The tests of the conformance suite. nox -s conformance -- scoreboard: what the suite finds in
-    fourteen libraries, and each of them with each other, for conformance/scoreboard.md."""
+    sixteen libraries, and each of them with each other, for conformance/scoreboard.md."""
     if session.posargs == ["scoreboard"]:
         session.install("--no-compile", "torch==2.13.0")  # first and alone, as above
         session.install("--no-compile", *releases("main"))

@@ -17,7 +17,7 @@ from dlpack_conformance.suite import BAD, OUTCOMES, SECTIONS, SKIPPED, all_check
 #: The adapters that are included.
 LIBRARIES = (
     *("fastdl", "numpy", "torch", "jax", "tensorflow", "paddle", "mlx", "dpnp", "pyarrow"),
-    *("tvm_ffi", "array_api_strict", "warp", "cuda.core", "onnxruntime"),
+    *("tvm_ffi", "array_api_strict", "warp", "cuda.core", "onnxruntime", "drjit", "nanoarrow"),
 )
 
 
