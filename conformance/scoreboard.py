@@ -1,24 +1,24 @@
 """Writes scoreboard.md of the results in a folder: python scoreboard.py FOLDER, where were called
 
-python -m dlpack_conformance scoreboard --output scoreboard.json
+python -m dlpack_conformance run --report reports.json
 python -m dlpack_conformance pairs --output pairs.json
 """
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from dlpack_conformance import pairs, reports
-from dlpack_conformance.suite import DEVIATION, OUTCOMES, SEVERITIES
+from dlpack_conformance.suite import BAD, DEVIATES, OUTCOMES, SEVERITIES
 
 FAILED = """
 The three columns in the middle count checks that failed or crashed;
-`python -m dlpack_conformance run LIBRARY` says how. Checks whose names begin with `hostile` pass
-descriptions that no correct producer makes, and that the standard lets a library accept.
+`python -m dlpack_conformance run LIBRARY` says how. Invalid input, which no correct producer gives,
+is counted by itself: the standard lets a library accept it, or crash.
 """
 PAIRS = """
 ## Every producer with every consumer
@@ -26,19 +26,18 @@ PAIRS = """
 ```text"""
 
 
-def page(board: dict[str, Any], grid: dict[str, Any]) -> Iterator[str]:
+def page(made: list[dict[str, Any]], grid: dict[str, Any]) -> Iterator[str]:
     yield "# Scoreboard"
-    yield f"\nTaken on {board['date']} with CPython {board['python']}, without a device.\n"
-    yield from reports.in_rows(
-        reports.row(report["library"], Counter(report["counts"]), Counter(report["severities"]))
-        for report in board["reports"]
-    )
+    python = made[0]["library"]["python"]
+    yield f"\nTaken on {date.today()} with CPython {python}, without a device.\n"
+    yield from reports.in_rows(reports.table_of(made))
     yield FAILED
-    for report in board["reports"]:
-        yield f"- **{report['library']['title']}** {report['library']['version']}"
-        for (severity, outcome), same in groupby(sorted(report["findings"], key=ranks), ranks):
+    for report in made:
+        yield f"- **{reports.title(report)}**"
+        found = [one for one in report["results"] if one["outcome"] in (*BAD, DEVIATES)]
+        for (severity, outcome), same in groupby(sorted(found, key=ranks), ranks):
             what = SEVERITIES[severity]
-            if what != DEVIATION:
+            if OUTCOMES[outcome] != DEVIATES:
                 what += f", {OUTCOMES[outcome]}"
             names = ", ".join(f"`{one['id']}`" for one in same)
             yield f"  - {what}: {names}"
@@ -52,6 +51,6 @@ def ranks(finding: dict[str, str]) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    files = (Path(sys.argv[1], name) for name in ("scoreboard.json", "pairs.json"))
+    files = (Path(sys.argv[1], name) for name in ("reports.json", "pairs.json"))
     text = "\n".join(page(*(json.loads(file.read_text("utf-8")) for file in files)))
     Path(__file__).with_name("scoreboard.md").write_text(f"{text}\n", "utf-8")

@@ -4,6 +4,7 @@ It tests the checks: each passes here, and fails on a mutant (mutants.py).
 """
 
 import ctypes
+from math import prod
 from typing import Any
 
 from dlpack_conformance import _dlpack, structs
@@ -12,6 +13,7 @@ from dlpack_conformance.suite import (
     KNOWN,
     dtype_of,
     flat,
+    in_shape,
     packed,
     read,
     row_major,
@@ -25,6 +27,7 @@ class Array:
     """Memory at `data`, kept alive by `keep`."""
 
     maker: "Reference"
+    device = "cpu"
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class Array:
     ) -> None:
         self.keep, self.data, self.dtype, self.is_read_only = keep, data, dtype, read_only
         self.shape, self.strides = tuple(shape), tuple(strides)
+        self.room = (ctypes.c_int64 * (2 * len(self.shape) or 1))(*self.shape, *self.strides)
         self.base = base or data  # the start of the array that this is a view of
         self.managed: Any = None  # for a table of _dlpack.table
         self.mode = "give and raise"
@@ -52,9 +56,8 @@ class Array:
         return read(self.data, self.shape, self.strides, self.dtype)
 
     def view(self, shape: Any, strides: Any, start: int = 0) -> "Array":
-        made = type(self)(self.keep, self.data + 4 * start, shape, strides, self.dtype)
-        made.base = self.base
-        return made
+        data = self.data + 4 * start
+        return type(self)(self.keep, data, shape, strides, self.dtype, self.is_read_only, self.base)
 
 
 class Reference:
@@ -79,6 +82,7 @@ class Reference:
         self.kind = type("Array", (Array,), {"maker": self})
         self.publish(self.table())
         self.kept: list[Any] = []
+        self.wanted: Any = None  # the device that from_dlpack was given
 
     def publish(self, table: int) -> None:
         capsule = _dlpack.table_capsule(table, self.publishes == "dlpack_exchange_api")
@@ -99,6 +103,10 @@ class Reference:
 
     def address(self, array: Array) -> int:
         return array.data
+
+    def conjugated(self, array: Array) -> Array:
+        values = [value.conjugate() for value in flat(array.read())]
+        return self.make(in_shape(values, array.shape), array.dtype)
 
     def read_only(self, array: Array) -> Array:
         array.is_read_only = True
@@ -142,7 +150,11 @@ class Reference:
         return max_version is not None and max_version[0] >= 1
 
     def copied(self, array: Array) -> Array:
-        return self.make(array.read(), array.dtype)
+        strides, size = row_major(array.shape), FORMATS[array.dtype][1] // 8 * prod(array.shape)
+        if array.strides != tuple(strides):
+            return self.make(array.read(), array.dtype)
+        memory = bytearray(ctypes.string_at(array.data, size) or b"\0")
+        return self.kind(memory, _dlpack.address(memory), array.shape, strides, array.dtype)
 
     def managed(self, array: Array, versioned: bool, copied: bool = False) -> Any:
         fields = {"deleter": 5, **self.fields(array, versioned, copied)}
@@ -173,6 +185,7 @@ class Reference:
 
     def from_dlpack(self, x: Any, *, device: Any = None, copy: Any = None) -> Array:
         self.check_device(device)
+        self.wanted = CPU if device in ("cpu", CPU) else None
         table = self.table_of(x)
         if table:
             status, held, error = _dlpack.call_from_object(table, x)
@@ -191,13 +204,16 @@ class Reference:
 
     def table_of(self, x: Any) -> int:
         """The address of a usable table; 0 if there is none."""
-        capsule = getattr(type(x), "__dlpack_c_exchange_api__", None)
+        capsule = getattr(self.owner_of_table(x), "__dlpack_c_exchange_api__", None)
         if type(capsule).__name__ != "PyCapsule":
             return self.table_of_number(capsule)
         if structs.capsule_name(capsule) != "dlpack_exchange_api":
             return 0
         address = structs.address_in(capsule)
         return address if self.is_usable(structs.Table.from_address(address)) else 0
+
+    def owner_of_table(self, x: Any) -> Any:
+        return type(x)
 
     def table_of_number(self, number: Any) -> int:
         return 0
@@ -206,7 +222,8 @@ class Reference:
         return table.version.major == 1 and bool(table.managed_tensor_from_py_object_no_sync)
 
     def keywords(self, copy: Any) -> dict[str, Any]:
-        return {"max_version": (1, 3), **({} if copy is None else {"copy": copy})}
+        wanted = {"copy": copy, "dl_device": self.wanted}
+        return {"max_version": (1, 3), **{k: v for k, v in wanted.items() if v is not None}}
 
     def ask(self, x: Any, copy: Any) -> Any:
         if not hasattr(type(x), "__dlpack__"):
@@ -217,7 +234,8 @@ class Reference:
         except TypeError as error:
             if "keyword" not in str(error):
                 raise
-        return self.ask_again(x)
+        capsule = self.ask_again(x)
+        return self.copied(self.adopt(self.open(capsule))).__dlpack__() if copy else capsule
 
     def ask_device(self, x: Any) -> Any:
         return x.__dlpack_device__()
@@ -242,7 +260,10 @@ class Reference:
 
     def look(self, held: Any) -> dict[str, Any]:
         """The fields of the managed tensor, with tuples of numbers."""
-        found = structs.fields(structs.managed_at(held.address, held.versioned))
+        managed = structs.managed_at(held.address, held.versioned)
+        if held.versioned and managed.version.major != 1 and "version" not in self.unchecked:
+            raise self.error("the layout of this version is not known")
+        found = structs.fields(managed)
         version = found["version"]
         return {
             **found,
@@ -316,7 +337,10 @@ class Reference:
         return self.array(held, view)
 
     def borrow(self, x: Any) -> Any:
-        return _dlpack.Managed(True, None, None, **self.fields(x, True, False))
+        """Shape and strides are those of the array, so nothing is left behind."""
+        room = {"ndim": len(x.shape), "shape": ctypes.addressof(x.room)}
+        room["strides"] = room["shape"] + 8 * len(x.shape)
+        return _dlpack.Managed(True, None, None, **self.fields(x, True, False) | room, deleter=5)
 
     def allocate(self, prototype: int) -> Any:
         tensor = structs.Tensor.from_address(prototype)

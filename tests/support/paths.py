@@ -29,7 +29,8 @@ VERSION = (1, 3)
 #: These take seconds, and see by the size of the process what other tests see by weak references.
 GROWTH = {
     *("ownership.unused-capsule", "ownership.released", "ownership.small-exports"),
-    "table.gives-back",
+    *("ownership.refused-exports", "consumer.small-imports", "table.small-objects"),
+    *("table.allocated-is-released", "table.borrow-owns-nothing", "threads.release"),
 }
 #: Half of the time of all checks, so not for ways that differ before or after what threads meet at.
 THREADS = {f"threads.{name}" for name in ("export", "import", "one-capsule", "release")}
@@ -53,15 +54,17 @@ def entering(from_dlpack, deviations=(), unasked=(), **changes):
 # ---- ways in --------------------------------------------------------------------------------
 
 ASKED_ONCE = dict.fromkeys(
-    ("failure.stream-only-producer", "failure.refused-attempts-are-released"),
+    (
+        *("failure.stream-only-producer", "failure.refused-attempts-are-released"),
+        "copy.import-true-of-another",
+    ),
     "a versioned capsule is asked for, and nothing else",
 )
+#: Such a path calls the producer itself.
+ITS_CALL = {"copy.import-to-the-host"}
 OF_CAPSULES = {
     "legacy": ({}, {"versions.asks-for-one": "a legacy capsule is asked for"}),
     "versioned": ({"max_version": VERSION}, ASKED_ONCE),
-}
-OF_TABLES = ASKED_ONCE | {
-    "table.of-the-next-major": "what it gives comes by another table, which is called",
 }
 
 
@@ -80,7 +83,7 @@ def by_table(enter, kind):
         taken.forget()  # it is the caller's of the table
         return enter(kind(taken.address), **keywords)
 
-    return entering(take, deviations=OF_TABLES, unasked=THREADS)
+    return entering(take, ASKED_ONCE, unasked=THREADS | ITS_CALL, takes_tables=False)
 
 
 def borrowed(api):
@@ -120,7 +123,9 @@ COMPILERS = {
 IN = {
     **{name: entering(enter, from_capsule=enter) for name, enter in FUNCTIONS.items()},
     **{
-        f"{form} capsule, {name}": entering(by_capsule(enter, asked), deviations=deviations)
+        f"{form} capsule, {name}": entering(
+            by_capsule(enter, asked), deviations, unasked=ITS_CALL, takes_tables=False
+        )
         for form, (asked, deviations) in OF_CAPSULES.items()
         for name, enter in FUNCTIONS.items()
     },
@@ -152,7 +157,7 @@ def through_numpy():
         # NumPy has no memory of devices, and no such size even of nothing.
         refuses={
             *("streams.device-is-released", "layout.empty-of-any-size"),
-            "ownership.empty-of-any-size",
+            *("ownership.empty-of-any-size", "dtype.import-others", "dtype.others-are-released"),
             *("table.makes-empty-of-any-size", "table.makes-what-is-on-its-device"),
         },
     )
@@ -170,7 +175,7 @@ MAKES_NOTHING = {f"table.makes-{name}" for name in LAYOUTS} | {
     *("table.makes-read-only", "table.makes-read-only-again", "table.makes-what-is-on-its-device"),
 }
 ROOMY = dict.fromkeys(
-    ("table.borrows-values", "table.borrow-owns-nothing", "table.borrow-agrees"),
+    ("table.borrows", "table.borrows-two"),
     "this author says that shapes are stored, stores none, and is told so",
 )
 #: It reads what it is given as an object of its type: dlpack.h has the caller see to that.

@@ -362,7 +362,10 @@ static void destroy_capsule(PyObject *capsule)
     if (name != NULL && strncmp(name, "used_", 5) == 0)
         return;
     add_one(&r->destroyed);
-    delete_record(r);
+    if (r->deleter == FREES)
+        delete_and_free(r);
+    else
+        delete_record(r);
 }
 
 /* Destructors of mistaken producers: one that does not look at the name, and one that loses
@@ -492,6 +495,8 @@ static int table_from_object(void *object, DLManagedTensorVersioned **out)
         *out = NULL;
         result = 0;
     }
+    if (strncmp(mode, "raise, give", 11) == 0) /* which means nothing beside an error */
+        *out = &((managed_object *)managed)->r->managed.versioned;
     raise_as(mode);
 done:
     Py_XDECREF(managed);
@@ -682,38 +687,86 @@ static void call_deleter(taken_object *self)
         versioned->deleter(versioned);
 }
 
+#define MAX_THREADS 8
+
+/* A native thread that has no state of Python's, and calls every `step`th deleter. */
 typedef struct {
-    taken_object *taken;
+    counter *ready, *wanted; /* of all threads, which start together */
+    taken_object **items;
+    Py_ssize_t first, count, step;
     PyThread_type_lock done;
 } release_job;
 
 static void release_on_thread(void *given)
 {
     release_job *job = given;
-    call_deleter(job->taken);
+    add_one(job->ready);
+    while (*job->ready < *job->wanted)
+        ;
+    for (Py_ssize_t i = job->first; i < job->count; i += job->step)
+        if (!job->items[i]->released)
+            call_deleter(job->items[i]);
     PyThread_release_lock(job->done);
 }
 
-/* On a native thread that has no state of Python's, while this one waits without the GIL. */
-static int release_elsewhere(taken_object *self)
+static int start(release_job *job)
 {
-    release_job job = {self, PyThread_allocate_lock()};
-    if (job.done == NULL) {
-        PyErr_NoMemory();
+    job->done = PyThread_allocate_lock();
+    if (job->done == NULL)
         return -1;
+    PyThread_acquire_lock(job->done, WAIT_LOCK);
+    if (PyThread_start_new_thread(release_on_thread, job) != PYTHREAD_INVALID_THREAD_ID)
+        return 0;
+    PyThread_free_lock(job->done);
+    return -1;
+}
+
+/* Calls deleters on native threads, while this one waits without the GIL. */
+static int release_on_threads(taken_object **items, Py_ssize_t count, int threads)
+{
+    release_job jobs[MAX_THREADS];
+    counter ready = 0, wanted = threads;
+    int started = 0;
+    for (; started < threads; started++) {
+        release_job job = {&ready, &wanted, items, started, count, threads, NULL};
+        jobs[started] = job;
+        if (start(&jobs[started]) < 0)
+            break;
     }
-    PyThread_acquire_lock(job.done, WAIT_LOCK);
-    if (PyThread_start_new_thread(release_on_thread, &job) == PYTHREAD_INVALID_THREAD_ID) {
-        PyThread_free_lock(job.done);
-        PyErr_SetString(PyExc_RuntimeError, "no thread could be started");
-        return -1;
-    }
+    wanted = started;
     Py_BEGIN_ALLOW_THREADS
-    PyThread_acquire_lock(job.done, WAIT_LOCK);
+    for (int i = 0; i < started; i++)
+        PyThread_acquire_lock(jobs[i].done, WAIT_LOCK);
     Py_END_ALLOW_THREADS
-    PyThread_release_lock(job.done);
-    PyThread_free_lock(job.done);
-    return 0;
+    for (int i = 0; i < started; i++) {
+        PyThread_release_lock(jobs[i].done);
+        PyThread_free_lock(jobs[i].done);
+    }
+    if (started == threads)
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError, "a thread could not be started");
+    return -1;
+}
+
+/* release_at_once(list, threads): releases each Taken of a list, which has none twice, on so many
+ * threads. */
+static PyObject *release_at_once(PyObject *self, PyObject *arguments)
+{
+    PyObject *list;
+    int threads;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "O!i", &PyList_Type, &list, &threads))
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++)
+        if (!Py_IS_TYPE(PyList_GET_ITEM(list, i), &taken_type))
+            return PyErr_Format(PyExc_TypeError, "expected Taken, not %R",
+                                PyList_GET_ITEM(list, i));
+    if (threads < 1 || threads > MAX_THREADS)
+        return PyErr_Format(PyExc_ValueError, "expected 1 to %d threads", MAX_THREADS);
+    if (release_on_threads((taken_object **)PySequence_Fast_ITEMS(list), PyList_GET_SIZE(list),
+                           threads) < 0)
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 /* release(how="here"): calls the deleter, once: "here", on a "thread" without Python, or while an
@@ -731,7 +784,7 @@ static PyObject *taken_release(PyObject *object, PyObject *arguments)
         return NULL;
     }
     if (strcmp(how, "thread") == 0) {
-        if (release_elsewhere(self) < 0)
+        if (release_on_threads(&self, 1, 1) < 0)
             return NULL;
         Py_RETURN_TRUE;
     }
@@ -971,9 +1024,13 @@ static int handled_borrow(void *object, DLTensor *out)
     PyObject *managed = PyObject_CallMethod(handler, "borrow", "O", (PyObject *)object);
     if (managed == NULL)
         return -1;
-    if (PyObject_TypeCheck(managed, &managed_type))
-        *out = ((managed_object *)managed)->r->managed.versioned.tensor;
-    Py_DECREF(managed); /* its record stays, and so do shape and strides */
+    if (PyObject_TypeCheck(managed, &managed_type)) {
+        record *r = ((managed_object *)managed)->r;
+        *out = r->managed.versioned.tensor;
+        if (r->deleter == FREES) /* others stay: shape and strides may be in them */
+            delete_and_free(r);
+    }
+    Py_DECREF(managed);
     return 0;
 }
 
@@ -1056,6 +1113,7 @@ static PyMethodDef functions[] = {
     {"address", address, METH_O, NULL},
     {"table_calls", calls, METH_NOARGS, NULL},
     {"take", take, METH_O, NULL},
+    {"release_at_once", release_at_once, METH_VARARGS, NULL},
     {"drop", drop, METH_O, NULL},
     {"call_from_object", call_from_object, METH_VARARGS, NULL},
     {"call_to_object", call_to_object, METH_VARARGS, NULL},

@@ -1,17 +1,11 @@
-"""The command line: python -m dlpack_conformance run | scoreboard | pairs | list."""
+"""The command line: python -m dlpack_conformance run | pairs | list."""
 
 import argparse
-import datetime
 import os
-import platform
 import sys
-from functools import partial
-from importlib.util import find_spec
-from itertools import product
-from pathlib import Path
 from typing import Any
 
-from dlpack_conformance import json_rows, pairs, releases, reports, runner
+from dlpack_conformance import pairs, reports, runner
 from dlpack_conformance.suite import BAD, OUTCOMES, SECTIONS, SKIPPED, all_checks
 
 #: The adapters that are included.
@@ -56,37 +50,19 @@ def answer(arguments: "list[str] | None") -> int:
     run = commands.add_parser("run", help="run the checks of libraries, and write reports")
     run.add_argument(
         "adapters",
-        nargs="+",
+        nargs="*",
         metavar="library",
-        help="an included adapter, or your own: a module, or module:object",
+        default=[*LIBRARIES],
+        help="an included adapter, by default all; or your own: a module, or module:object",
     )
     add_selection(run)
-    run.add_argument(
-        "--release",
-        metavar="SPEC",
-        type=releases.parse,
-        help="releases of the library, each in an environment of its own: "
-        "'warp-lang==1.18.0,1.19.0'",
-    )
     run.set_defaults(run=run_libraries)
 
-    board = commands.add_parser("scoreboard", help="run the checks of all included libraries")
-    board.add_argument("adapters", nargs="*", metavar="library", help="only these")
-    board.add_argument(
-        "--output",
-        type=reports.place(".json"),
-        metavar="FILE",
-        help="a file .json, which the documentation shows",
-    )
-    add_selection(board)
-    board.set_defaults(run=scoreboard)
-
     grid = commands.add_parser("pairs", help="every producer with every consumer")
-    grid.add_argument("adapters", nargs="*", metavar="library", help="only these")
-    grid.add_argument("--output", type=reports.place(".json"), metavar="FILE", help="a file .json")
     grid.add_argument(
-        "--picture", type=picture, metavar="FILE", help="a file .svg or .png; needs matplotlib"
+        "adapters", nargs="*", metavar="library", default=[*LIBRARIES], help="only these"
     )
+    grid.add_argument("--output", type=reports.place(".json"), metavar="FILE", help="a file .json")
     add_limit(grid, "a pair, or the import of a library,", 90)
     grid.set_defaults(run=every_pair)
 
@@ -95,16 +71,7 @@ def answer(arguments: "list[str] | None") -> int:
     listing.set_defaults(run=list_checks)
 
     chosen = parser.parse_args(arguments)
-    if getattr(chosen, "release", None) and len(chosen.adapters) > 1:
-        parser.error("expected one library with --release")
     return chosen.run(chosen)
-
-
-def picture(text: str) -> Path:
-    """For argparse: a picture that can be drawn and written."""
-    if find_spec("matplotlib") is None:
-        raise argparse.ArgumentTypeError("a picture needs matplotlib: pip install matplotlib")
-    return reports.place(".svg", ".png")(text)
 
 
 def add_limit(parser: argparse.ArgumentParser, what: str, default: float) -> None:
@@ -151,86 +118,40 @@ class Progress:
         print(self.MARKS[result["outcome"]], end="", file=sys.stderr, flush=True)
 
 
-class Run:
-    """Reports that are made one after the other, as far as that is possible."""
-
-    def __init__(self, chosen: argparse.Namespace) -> None:
-        self.chosen, self.checks = chosen, runner.chosen(chosen.checks)
-        self.made: list[dict[str, Any]] = []
-        self.absent: list[str] = []
-        self.interrupted = False
-
-    def add(self, name: str, requirement: "str | None" = None) -> None:
-        """The report on a library, or on a release of it."""
-        try:
-            if requirement is None:
-                found = self.measured(name)
-            else:
-                found = releases.measure(requirement, partial(self.measured, name))
-        except runner.CannotStart as error:
-            self.absent.append(str(error))
-        except KeyboardInterrupt:
-            self.interrupted = True
-        else:
-            self.made.append(found)
-            self.interrupted = found["interrupted"]
-
-    def measured(self, name: str, python: str = sys.executable) -> dict[str, Any]:
-        told, limit = Progress(name), self.chosen.limit
-        try:
-            return runner.report(name, checks=self.checks, python=python, limit=limit, told=told)
-        finally:
-            print(file=sys.stderr)
-
-    def end(self, status: int) -> int:
-        """Writes what there is; the exit status."""
-        for text in self.absent:
-            complain(text)
-        for path in self.chosen.report if self.made else ():
-            reports.write(self.made, path)
-        return 130 if self.interrupted else status
-
-
 def run_libraries(chosen: argparse.Namespace) -> int:
-    run = Run(chosen)
-    for name, requirement in product(chosen.adapters, chosen.release or [None]):
-        if not run.interrupted:
-            run.add(name, requirement)
-    for report in run.made if not chosen.release else ():
+    checks, interrupted = runner.chosen(chosen.checks), False
+    made: list[dict[str, Any]] = []
+    wrong: list[str] = []
+    for name in chosen.adapters:
+        told = Progress(name)
+        try:
+            made.append(runner.report(name, checks=checks, limit=chosen.limit, told=told))
+            interrupted = made[-1]["interrupted"]
+        except runner.CannotStart as error:
+            wrong.append(str(error))
+        except KeyboardInterrupt:
+            interrupted = True
+        print(file=sys.stderr)
+        if interrupted:
+            break
+    for report in made:
         print(f"\n{reports.title(report)}\n")
         print("\n".join(reports.summary(report)))
-    if chosen.release:
-        print("\n".join(releases.changes(run.made)))
-    outcomes = {result["outcome"] for report in run.made for result in report["results"]}
-    if run.made and outcomes <= {SKIPPED}:
-        run.absent.append("nothing was checked: no check is applicable")
-    return run.end(2 if run.absent else int(bool(outcomes & {*BAD})))
-
-
-def scoreboard(chosen: argparse.Namespace) -> int:
-    """Exits with 0 if all could be run: failed checks are not an error of this command."""
-    run = Run(chosen)
-    for name in chosen.adapters or LIBRARIES:
-        if not run.interrupted:
-            run.add(name)
-    print(reports.as_markdown(run.made))
-    if chosen.output:
-        board = {
-            "date": datetime.date.today().isoformat(),
-            "python": platform.python_version(),
-            "reports": [reports.compact(report) for report in run.made],
-        }
-        chosen.output.write_text(json_rows.dumps(board) + "\n", "utf-8")
-    return run.end(int(bool(run.absent)))
+    outcomes = {result["outcome"] for report in made for result in report["results"]}
+    if made and outcomes <= {SKIPPED}:
+        wrong.append("nothing was checked: no check is applicable")
+    for text in wrong:
+        complain(text)
+    for path in chosen.report if made else ():
+        reports.write(made, path)
+    return 130 if interrupted else 2 if wrong else int(bool(outcomes & {*BAD}))
 
 
 def every_pair(chosen: argparse.Namespace) -> int:
-    found = pairs.measure(chosen.adapters or list(LIBRARIES), chosen.limit)
+    found = pairs.measure(chosen.adapters, chosen.limit)
     print("\n".join(pairs.lines(found)))
     if chosen.output:
         chosen.output.write_text(pairs.as_json(found), "utf-8")
-    if chosen.picture:
-        pairs.draw(found, chosen.picture)
     if found["interrupted"]:
         return 130
     return 0 if found["libraries"] else complain("none of these libraries can be loaded")

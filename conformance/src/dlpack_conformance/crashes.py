@@ -21,6 +21,11 @@ def ending(status: int) -> str:
     return f"the process died of {name}"
 
 
+def shortened(text: str, most: int = 160) -> str:
+    """Text of at most so many characters, which ends after a word."""
+    return text if len(text) <= most else f"{text[: most - 4].rsplit(' ', 1)[0]} ..."
+
+
 def no_answer(limit: float) -> str:
     return f"no answer in {limit:g} s"
 
@@ -48,5 +53,5 @@ def last_words(text: str) -> str:
     lines = [line for line in lines if line and not line.startswith("frame #")]  # of C++
     message = lines[-1:] if fault else lines[:1]
     place = PLACE.search(trace) if fault else None
-    said = "".join(f": {line[:200]}" for line in message)
+    said = "".join(f": {shortened(line, 200)}" for line in message)
     return said if place is None else f"{said}: in {place[3]}, {place[1]}:{place[2]}"

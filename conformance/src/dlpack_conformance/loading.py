@@ -17,7 +17,7 @@ from dlpack_conformance.suite import (
     Failed,
     Library,
     all_checks,
-    nest,
+    in_shape,
     sample,
     told,
 )
@@ -25,10 +25,10 @@ from dlpack_conformance.suite import (
 #: The names of an adapter, by what they are: see Library.
 FUNCTIONS = (
     *("make", "from_dlpack", "values", "to_dlpack", "address", "write", "read_only"),
-    *("is_read_only", "from_capsule", "exchange_api", "prepare"),
+    *("is_read_only", "from_capsule", "exchange_api", "prepare", "conjugated"),
 )
 MAPPINGS = ("views", "deviations")
-OTHERS = ("dtypes", "title", "distribution", "max_ndim", "forks", "takes_tables")
+OTHERS = ("dtypes", "title", "distribution", "min_ndim", "max_ndim", "forks", "takes_tables")
 NAMES = (*FUNCTIONS, *MAPPINGS, *OTHERS)
 
 
@@ -94,16 +94,22 @@ def close(name: Any, known: Iterable[str]) -> list[str]:
 
 
 def trial(lib: Library) -> None:
-    """Failed if the adapter cannot make an array, or does not give its values back."""
+    """Failed if the adapter cannot make an array that exports, or does not give its values back."""
     if not hasattr(lib.source, "make") or not lib.dtypes:
         return
     dtype = "float32" if "float32" in lib.dtypes else lib.dtypes[0]
     if dtype not in DTYPES:
         return
-    numbers = iter(sample(dtype))
-    rows = nest(lambda index: next(numbers), lib.shape)
+    rows = in_shape(sample(dtype), lib.shape)
     made = f"make({rows}, {dtype!r})"
     array = of_adapter(made, lambda: lib.make(rows, dtype))
+    try:
+        lib.either(array)
+    except Exception as error:
+        raise Failed(
+            f"the export of the adapter's {made} raised {told(error)}: leave out `make` if the "
+            "library does not export, or write to_dlpack(array, **keywords)"
+        ) from error
     if not hasattr(lib.source, "values"):
         return
     found = of_adapter(f"values(array) of {made}", lambda: lib.values(array))

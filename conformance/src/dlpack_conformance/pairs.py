@@ -1,16 +1,15 @@
 """Every producer with every consumer, in one process: values, aliasing, read-only, owners."""
 
 import contextlib
+import json
 import sys
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-from dlpack_conformance import json_rows
 from dlpack_conformance.adapters import in_order
 from dlpack_conformance.runner import WORKER, Process
-from dlpack_conformance.suite import Library, NotApplicable, flat, noise, told
+from dlpack_conformance.suite import Library, NotApplicable, flat, in_shape, noise, told
 
 # Outcomes, from best to worst.
 SHARED, COPIED, REFUSED, WRONG, DIES = "shared", "copied", "refused", "wrong", "dies"
@@ -21,15 +20,6 @@ LEGEND = {
     WRONG: "other values, or memory that is freed early",
     DIES: "the process ends, or hangs",
 }
-COLOURS = {
-    SHARED: "#2f9e63",
-    COPIED: "#f0b429",
-    REFUSED: "#b9c0c9",
-    WRONG: "#d64545",
-    DIES: "#30363d",
-}
-
-PATIENCE = 90.0  # seconds for one pair, or for the import of a library
 
 Found = dict[str, Any]
 
@@ -47,7 +37,9 @@ def outcome(producer: Library, consumer: Library) -> dict[str, str]:
 
 def pair(producer: Library, consumer: Library) -> dict[str, str]:
     """The result of importing an array of one library into the other."""
-    rows = producer.rows if consumer.max_ndim > 1 else flat(producer.rows)
+    rows = producer.rows
+    if not consumer.has_rank(len(producer.shape)):
+        rows = in_shape(flat(rows), consumer.shape)
     array = aligned(producer, rows)
     try:
         result = consumer.take(array)
@@ -119,7 +111,7 @@ class Together(Process):
         return {"outcome": DIES, "note": self.close(self.limit)[1]} if answer is None else answer
 
 
-def measure(names: list[str], limit: float = PATIENCE) -> Found:
+def measure(names: list[str], limit: float = 90.0) -> Found:
     """{"libraries": {name: version and title}, "absent": {name: reason}, "pairs":
     {"producer/consumer": outcome and note}, "interrupted": whether Ctrl-C came before the last}"""
     libraries: dict[str, Any] = {}
@@ -149,7 +141,7 @@ def measure(names: list[str], limit: float = PATIENCE) -> Found:
 
 
 def as_json(found: Found) -> str:
-    return json_rows.dumps(found) + "\n"
+    return json.dumps(found, indent=1) + "\n"
 
 
 LETTERS = {SHARED: "=", COPIED: "c", REFUSED: "-", WRONG: "W", DIES: "X"}
@@ -172,38 +164,3 @@ def lines(found: Found) -> Iterator[str]:
         yield f"not loaded: {name}: {note}"
     if found.get("interrupted"):  # absent from what the documentation shows
         yield "interrupted: the rest is missing"
-
-
-def figure(found: Found) -> Any:
-    """The grid as a figure of matplotlib."""
-    from matplotlib.figure import Figure
-
-    names = list(found["libraries"])
-    titles = [found["libraries"][name]["title"] for name in names]
-    side = max(0.42 * len(names), 2.5) + 2.5
-    made = Figure((side, side), layout="constrained")
-    axes = made.subplots()
-    seen = {cell["outcome"] for cell in found["pairs"].values()}
-    for outcome, colour in COLOURS.items():
-        if outcome in seen:
-            axes.bar(0, 0, color=colour, label=f"{outcome}: {LEGEND[outcome]}")
-        for y, producer in enumerate(names):
-            places = [
-                (x - 0.46, 0.92)
-                for x, consumer in enumerate(names)
-                if found["pairs"].get(f"{producer}/{consumer}", {}).get("outcome") == outcome
-            ]
-            axes.broken_barh(places, (y - 0.46, 0.92), color=colour)
-    axes.set(aspect="equal", xlim=(-0.6, len(names) - 0.4), ylim=(len(names) - 0.4, -0.6))
-    axes.set_xticks(range(len(names)), titles, rotation=60, ha="left")
-    axes.set_yticks(range(len(names)), titles)
-    axes.tick_params(length=0, labeltop=True, labelbottom=False)
-    axes.spines[:].set_visible(False)
-    axes.set_ylabel("producer")
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.02), frameon=False)
-    return made
-
-
-def draw(found: Found, path: Path) -> None:
-    """Writes the picture: SVG, PNG, or any other format of matplotlib."""
-    figure(found).savefig(path)

@@ -128,9 +128,9 @@ class Offer:
         versioned = max_version is not None and max_version[0] >= 1
         if self.form is not None:
             versioned = self.form == "versioned"
-        return self.managed(versioned).capsule()
+        return self.new(versioned).capsule()
 
-    def managed(self, versioned: bool) -> Given:
+    def new(self, versioned: bool) -> Given:
         fields = {"device": self.device, **self.fields}
         if not versioned:
             fields = {k: v for k, v in fields.items() if k not in ("flags", "version")}
@@ -150,3 +150,14 @@ class Offer:
         """How often the deleter of each managed tensor was called."""
         gc.collect()
         return [given.deleted for given in self.given]
+
+
+class OfferByTable(Offer):
+    """The same of a type that has an exchange table."""
+
+    __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
+    mode = "give"
+
+    @property
+    def managed(self) -> Given:
+        return self.new(True)

@@ -2,17 +2,18 @@
 
 import argparse
 import html
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dlpack_conformance import json_rows
 from dlpack_conformance.runner import failures
 from dlpack_conformance.suite import (
     BAD,
     DEVIATES,
+    INVALID,
     OUTCOMES,
     PASSED,
     SECTIONS,
@@ -29,7 +30,13 @@ def title(report: Report) -> str:
 
 
 def counts(report: Report) -> Counter[str]:
-    return Counter(result["outcome"] for result in report["results"])
+    """The outcomes; what is found with invalid input is counted by itself."""
+    return Counter(outcome(result) for result in report["results"])
+
+
+def outcome(result: dict[str, Any]) -> str:
+    is_invalid = result["severity"] == INVALID and result["outcome"] == DEVIATES
+    return INVALID if is_invalid else result["outcome"]
 
 
 def numbers(found: Counter[str]) -> str:
@@ -45,6 +52,7 @@ def verdict(report: Report) -> str:
     found = counts(report)
     words = {one: f"{found[one]} {one}" for one in (PASSED, *reversed(BAD))}
     words[DEVIATES] = counted(found[DEVIATES], "deviation")
+    words[INVALID] = f"{found[INVALID]} of {INVALID}"
     words[SKIPPED] = f"{found[SKIPPED]} not applicable"
     ended = ["interrupted"] if report["interrupted"] else []
     return (
@@ -57,8 +65,9 @@ def of_severity(report: Report) -> Counter[str]:
     return Counter(result["severity"] for result in failures(report["results"]))
 
 
-def deviations(report: Report) -> list[dict[str, Any]]:
-    return [result for result in report["results"] if result["outcome"] == DEVIATES]
+def findings(report: Report, which: str) -> list[dict[str, Any]]:
+    """Those that are no failures: DEVIATES, or INVALID."""
+    return [result for result in report["results"] if outcome(result) == which]
 
 
 def doubts(report: Report) -> list[str]:
@@ -76,11 +85,11 @@ def summary(report: Report) -> Iterator[str]:
         yield ""
         yield f"{result['severity']}: {result['id']} {result['outcome']}"
         yield from (f"  {line}" for line in explained(result))
-    found = deviations(report)
-    if found:
-        yield ""
-        yield "deviations:"
-        yield from (f"  {result['id']}: {result['note']}" for result in found)
+    for heading, which in (("deviations", DEVIATES), (INVALID, INVALID)):
+        found = findings(report, which)
+        if found:
+            yield f"\n{heading}:"
+            yield from (f"  {result['id']}: {result['note']}" for result in found)
     for doubt in doubts(report):
         yield ""
         yield f"warning: {doubt}"
@@ -120,7 +129,7 @@ def write(made: list[Report], path: Path) -> None:
 
 
 def as_json(made: list[Report]) -> str:
-    return json_rows.dumps(made[0] if len(made) == 1 else made) + "\n"
+    return json.dumps(made[0] if len(made) == 1 else made, indent=1) + "\n"
 
 
 def row(library: dict[str, Any], found: Counter[str], bad: Counter[str]) -> tuple[str, ...]:
@@ -130,8 +139,7 @@ def row(library: dict[str, Any], found: Counter[str], bad: Counter[str]) -> tupl
         library.get("version", ""),
         str(found[PASSED]),
         *(str(bad[severity] or "-") for severity in SEVERITIES[:3]),
-        str(found[DEVIATES] or "-"),
-        str(found[SKIPPED] or "-"),
+        *(str(found[one] or "-") for one in (DEVIATES, INVALID, SKIPPED)),
     )
 
 
@@ -139,7 +147,7 @@ def table_of(made: list[Report]) -> Iterator[tuple[str, ...]]:
     return (row(report["library"], counts(report), of_severity(report)) for report in made)
 
 
-HEADS = ("library", "version", "passed", *SEVERITIES[:3], "deviations", "not applicable")
+HEADS = ("library", "version", "passed", *SEVERITIES[:3], "deviations", INVALID, "not applicable")
 
 
 def in_rows(rows: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -155,7 +163,10 @@ def as_markdown(made: list[Report]) -> str:
     for report in made:
         for text in doubts(report):
             lines += ["", f"Warning: {in_line(text)}"]
-        bad, other = failures(report["results"]), deviations(report)
+        bad, other = (
+            failures(report["results"]),
+            [*findings(report, DEVIATES), *findings(report, INVALID)],
+        )
         if not bad and not other:
             continue
         lines += [
@@ -168,7 +179,7 @@ def as_markdown(made: list[Report]) -> str:
             f"Found: {in_line(r['note'])} (from {in_line(r['clause'])})"
             for r in bad
         ]
-        lines += [f"- deviation `{r['id']}`: {in_line(r['note'])}" for r in other]
+        lines += [f"- {outcome(r)} `{r['id']}`: {in_line(r['note'])}" for r in other]
         lines += ["", "</details>"]
     return "\n".join(lines) + "\n"
 
@@ -182,7 +193,8 @@ STYLE = """
 :root { color-scheme: light dark; --line: #8884; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .3rem .6rem;
-border-bottom: 1px solid var(--line); vertical-align: top } code { font-size: .9em }
+border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere }
+td:first-child { width: 5rem } code { font-size: .9em }
 .passed { color: #2f9e63 } .failed, .crashed, .timed-out { color: #d64545; font-weight: 600 }
 .deviates { color: #b7791f } .na { opacity: .6 } summary { cursor: pointer; padding: .4rem 0 }
 small { opacity: .75 }
@@ -205,53 +217,37 @@ def as_html(made: list[Report]) -> str:
         facts = f"Python {library.get('python', '')}, {library['platform']}"
         parts += [f"<h2>{escape(title(report))}</h2><p>{verdict(report)}. {escape(facts)}</p>"]
         parts += [f"<p>warning: {escape(text)}</p>" for text in doubts(report)]
+        if bad := failures(report["results"]):
+            parts += ["<table>", *map(html_row, bad), "</table>"]
         for name, words in SECTIONS.items():
             results = [r for r in report["results"] if r["section"] == name]
-            if not results:
-                continue
-            bad = any(r["outcome"] in BAD for r in results)
-            found = Counter(r["outcome"] for r in results)
-            parts.append(f"<details{' open' if bad else ''}><summary><b>{name}</b>: ")
-            parts.append(f"{escape(words)} <small>({numbers(found)})</small></summary><table>")
-            for r in results:
-                kind = r["outcome"].replace("/", "").replace(" ", "-")
-                note = f"<br><small>found: {escape(r['note'])}</small>" if r["note"] else ""
-                parts.append(
-                    f"<tr id='{escape(library['name'])}-{r['id']}'><td><code>{r['id']}</code>"
-                    f"<td class={kind}>{r['outcome']}<td>rule: {escape(r['sentence'])}"
-                    f"{note}<td><small>{r['severity']}<br>"
-                    f"{escape(r['clause'])}</small>"
-                )
-            parts.append("</table></details>")
+            if results:
+                found = numbers(Counter(r["outcome"] for r in results))
+                parts += [f"<details><summary><b>{name}</b>: {escape(words)}"]
+                parts += [f"<small>({found})</small></summary><table>"]
+                parts += [*map(html_row, results), "</table></details>"]
     return "\n".join(parts) + "</html>\n"
 
 
+def html_row(r: dict[str, Any]) -> str:
+    """Two columns, which a narrow screen has room for."""
+    kind = r["outcome"].replace("/", "").replace(" ", "-")
+    severity = f" ({r['severity']})" if r["outcome"] in (*BAD, DEVIATES) else ""
+    note = f"<br>found: {html.escape(r['note'])}" if r["note"] else ""
+    return (
+        f"<tr><td class={kind}>{r['outcome']}<td><code>{r['id']}</code>{severity}<br>"
+        f"rule: {html.escape(r['sentence'])}{note}<br><small>{html.escape(r['clause'])}</small>"
+    )
+
+
 def html_table(rows: Iterable[Iterable[str]]) -> str:
-    head = "".join(f"<th>{html.escape(one)}" for one in HEADS)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(one)}" for one in row) for row in rows)
-    return f"<table><tr>{head}{body}</table>"
+    """A column for each library."""
+    lines = zip(HEADS, *rows, strict=True)
+    cells = ((html.escape(one) for one in line) for line in lines)
+    return "".join(["<table>", *(f"<tr><th>{'<td>'.join(line)}" for line in cells), "</table>"])
 
 
 FORMATS = {".html": as_html, ".json": as_json, ".md": as_markdown}
 
 #: For options that name a report.
 report_path = place(*FORMATS)
-
-
-# ---- the scoreboard ---------------------------------------------------------------------------
-
-
-def compact(report: Report) -> Report:
-    """A report without passed checks, and without the facts about each check: for the
-    documentation."""
-    kept = (*BAD, DEVIATES)
-    return {
-        "library": report["library"],
-        "counts": dict(counts(report)),
-        "severities": dict(of_severity(report)),
-        "findings": [
-            {name: r[name] for name in ("id", "severity", "outcome", "note")}
-            for r in report["results"]
-            if r["outcome"] in kept
-        ],
-    }

@@ -18,6 +18,8 @@ from dlpack_conformance import crashes
 from dlpack_conformance.suite import (
     BAD,
     CRASHED,
+    DEVIATES,
+    INVALID,
     MEMORY,
     SEVERITIES,
     SKIPPED,
@@ -127,11 +129,9 @@ WORKER = ("-m", "dlpack_conformance.worker")
 class Runner:
     """The process of one library. Use as a context manager, or call `close`."""
 
-    def __init__(
-        self, adapter: str, python: str = sys.executable, limit: float = TO_ANSWER
-    ) -> None:
+    def __init__(self, adapter: str, limit: float = TO_ANSWER) -> None:
         self.adapter, self.limit = adapter, limit
-        self.process = Process(self.command(python))
+        self.process = Process([sys.executable, *WORKER])
         self.facts: dict[str, Any] = {}
         self.ended: dict[str, str] = {}  # checks that crashed, or did not end: how
         self.refused = ""  # why the library cannot be loaded
@@ -154,14 +154,6 @@ class Runner:
             self.refused = f"{self.adapter} cannot be loaded: {reason}".rstrip()
             raise CannotStart(self.refused)
         self.facts = answer
-
-    def command(self, python: str) -> list[str]:
-        """Another Python than this has a library of its own, which must not be hidden by one in the
-        current folder or in PYTHONPATH (-I): there only the adapter is looked for, last."""
-        if python == sys.executable:
-            return [python, *WORKER]
-        path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        return [python, "-I", *WORKER, os.getcwd(), *filter(None, path)]
 
     def run(self, check: str) -> dict[str, Any]:
         """The result of one check. A crash with a corrupted heap, in a process that has run other
@@ -206,7 +198,6 @@ def report(
     adapter: str,
     *,
     checks: "Iterable[str] | None" = None,
-    python: str = sys.executable,
     limit: float = TO_ANSWER,
     told: Callable[[str, dict[str, Any]], None] = lambda name, result: None,
 ) -> dict[str, Any]:
@@ -219,7 +210,7 @@ def report(
     """
     results: list[dict[str, Any]] = []
     interrupted = False
-    with Runner(adapter, python, limit) as runner:
+    with Runner(adapter, limit) as runner:
         try:
             runner.start()
             for name in chosen() if checks is None else checks:
@@ -234,14 +225,13 @@ def report(
 def describe(name: str, result: dict[str, Any]) -> dict[str, Any]:
     """A result together with the facts about its check."""
     one = all_checks()[name]
-    return {
-        "id": one.id,
-        "section": one.section,
-        "severity": MEMORY if result["outcome"] == CRASHED else one.severity,
-        "sentence": one.sentence,
-        "clause": one.clause,
-        **result,
-    }
+    found = {"severity": one.severity, **result}
+    if one.severity == INVALID and found["outcome"] in BAD:
+        found["outcome"] = DEVIATES  # the standard leaves even a crash to the library
+    elif found["outcome"] == CRASHED:
+        found["severity"] = MEMORY
+    facts = {"id": one.id, "section": one.section, "severity": one.severity}
+    return {**facts, "sentence": one.sentence, "clause": one.clause, **found}
 
 
 def as_report(

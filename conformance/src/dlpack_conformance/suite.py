@@ -19,14 +19,16 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from dlpack_conformance import _dlpack, structs
-from dlpack_conformance.inspector import inspect_capsule, table_capsule
+from dlpack_conformance.crashes import shortened
+from dlpack_conformance.inspector import table_capsule
 
 # Severities, the worst first.
 MEMORY = "memory-unsafe"  # a crash; use after free, a double free, or a leak
 DATA = "wrong data"  # wrong values, or a write that is not visible, or visible where it must not be
 ERROR = "wrong error"  # a missing error, or one of the wrong type
 DEVIATION = "deviation"  # from a recommendation, or documented by the library
-SEVERITIES = (MEMORY, DATA, ERROR, DEVIATION)
+INVALID = "invalid input"  # what a library does with input on which the standard is silent
+SEVERITIES = (MEMORY, DATA, ERROR, DEVIATION, INVALID)
 
 # Outcomes, the worst first.
 CRASHED, TIMED_OUT, FAILED = "crashed", "timed out", "failed"
@@ -89,14 +91,26 @@ class Check:
 
 CHECKS: dict[str, Check] = {}
 
+#: What yields the cases of a check: the name of each, and arguments.
+Cases = Callable[["Library"], Iterable[tuple[Any, ...]]]
+
 
 def check(
-    name: str, severity: str, sentence: str, clause: str, after: str = ""
+    name: str,
+    severity: str,
+    clause: str,
+    *,
+    after: str = "",
+    over: "Cases | None" = None,
+    sentence: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers a function as a check."""
+    """Registers a function as a check: of a library, or of each of several cases. Its docstring is
+    the sentence."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        made = Check(name, severity, sentence, clause, function, after)
+        whole = function if over is None else partial(each, function, over)
+        rule = sentence or " ".join((function.__doc__ or "").split())
+        made = Check(name, severity, rule, clause, whole, after)
         if name in CHECKS or made.section not in SECTIONS or severity not in SEVERITIES:
             raise ValueError(f"{name}: a check with this name exists, or its section does not")
         CHECKS[name] = made
@@ -110,6 +124,29 @@ def all_checks() -> dict[str, Check]:
     importlib.import_module("dlpack_conformance.checks")
     order = list(SECTIONS)
     return dict(sorted(CHECKS.items(), key=lambda item: order.index(item[1].section)))
+
+
+def each(function: Callable[..., Any], cases: Cases, lib: "Library") -> "str | None":
+    """Calls a function for each case. What one case lacks, or is free to do, ends only that one.
+    NotApplicable if that is so of all."""
+    notes, lacking, checked = [], [], False
+    for name, *arguments in cases(lib):
+        try:
+            note = function(lib, *arguments)
+        except NotApplicable as error:
+            lacking.append(f"{error} ({name})")
+            continue
+        except Allowed as error:
+            note = str(error)
+        except Failed as error:
+            raise type(error)(f"{name}: {error}") from error
+        except Exception as error:
+            raise Refused(f"{name}: {told(error)}") from error
+        checked = True
+        notes += [f"{note} ({name})"] if note else []
+    if not checked:
+        raise NotApplicable(lacking[0] if lacking else "it has no such case")
+    return "; ".join(notes) or None
 
 
 def expect(condition: Any, otherwise: str) -> None:
@@ -166,7 +203,7 @@ def needed(what: str) -> Iterator[None]:
 def told(error: BaseException) -> str:
     """An exception in a line."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [""]
-    return f"{type(error).__name__}: {lines[0].strip()[:160]}".rstrip(": ")
+    return f"{type(error).__name__}: {shortened(lines[0].strip())}".rstrip(": ")
 
 
 # ---- a library --------------------------------------------------------------------------------
@@ -183,6 +220,7 @@ class Library:
 
         self.title: str = get("title", name)
         self.distribution: str = get("distribution", name.partition(".")[0])
+        self.min_ndim: int = get("min_ndim", 0)
         self.max_ndim: int = get("max_ndim", 8)
         self.forks: bool = get("forks", True)
         self.takes_tables: bool = get("takes_tables", False)
@@ -191,14 +229,21 @@ class Library:
         self.deviations: dict[str, str] = get("deviations", {})
         if get("prepare"):
             source.prepare()
-        self.shape = (2, 3) if self.max_ndim > 1 else (6,)
+        self.shape = self.padded((2, 3) if self.max_ndim > 1 else (6,), 1)
         # Of the checks that are not about element types: bool has too few values.
         self.dtype = next((name for name in USUAL if name in self.dtypes), "float32")
         code, bits, _ = FORMATS[self.dtype]
         self.itemsize, self.dtype_fields = bits // 8, (code, bits, 1)
-        self.rows = self.numbers(
-            [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] if self.max_ndim > 1 else [*map(float, range(6))]
-        )
+        self.rows = self.numbers(in_shape(map(float, range(6)), self.shape))
+
+    def padded(self, sizes: Iterable[int], by: int) -> tuple[int, ...]:
+        """Shape or strides with as many dimensions as the library's arrays have at least."""
+        sizes = tuple(sizes)
+        return (by,) * (self.min_ndim - len(sizes)) + sizes
+
+    def has_rank(self, ndim: int) -> bool:
+        """Whether its arrays can have so many dimensions."""
+        return self.min_ndim <= ndim <= self.max_ndim and (ndim > 0 or self.max_ndim > 1)
 
     def version(self) -> str:
         try:
@@ -266,6 +311,16 @@ class Library:
         except (NotApplicable, TypeError):
             return self.export(array)
 
+    def by_table(self, array: Any) -> "Held":
+        """What its table gives; the exception of a refusal."""
+        status, taken, error = _dlpack.call_from_object(self.table(), array)
+        if status:
+            expect(error is not None, f"it returned {status} without an exception")
+            raise error
+        expect(taken is not None, "it returned 0 and no managed tensor")
+        expect(error is None, f"it returned 0 and set {error!r}")
+        return Held(taken)
+
     # As a consumer.
 
     def take(self, x: Any, **keywords: Any) -> Any:
@@ -325,8 +380,10 @@ FORMATS: dict[str, tuple[int, int, "str | None"]] = {
     "complex64": (5, 64, "ff"),
     "complex128": (5, 128, "dd"),
     "bool": (6, 8, "?"),
+    "complex32": (5, 32, "ee"),
 }
-DTYPES = tuple(FORMATS)
+ONLY_TAKEN = ("complex32",)  # arrays of these are not made
+DTYPES = tuple(name for name in FORMATS if name not in ONLY_TAKEN)
 
 #: Of these one is the type of the checks that are not about types: whichever the library has first.
 USUAL = ("float32", "int32", "float64", "int64", *(name for name in DTYPES if name != "bool"))
@@ -379,8 +436,14 @@ def dtype_of(tensor: structs.Tensor) -> str:
     return KNOWN[found]
 
 
+#: Device types: the host, pinned and managed memory, and oneAPI, as on a CPU.
+READABLE = (1, 3, 11, 13, 14)
+
+
 def values_in(tensor: structs.Tensor) -> Any:
     """The elements of a tensor in host memory as nested lists, by the rules of the standard."""
+    if tensor.device_type not in READABLE:
+        raise NotApplicable(f"memory of device type {tensor.device_type} is not read")
     ndim = tensor.ndim
     expect(0 <= ndim <= structs.MOST_DIMS, f"ndim is {ndim}")
     expect(ndim == 0 or tensor.shape, "shape is NULL")
@@ -419,6 +482,12 @@ def row_major(shape: "Iterable[int]") -> list[int]:
     return strides
 
 
+def in_shape(values: Iterable[Any], shape: Iterable[int]) -> Any:
+    """Values in row-major order as nested lists."""
+    values = iter(values)
+    return nest(lambda index: next(values), shape)
+
+
 def flat(values: Any) -> list[Any]:
     return [one for row in values for one in flat(row)] if isinstance(values, list) else [values]
 
@@ -433,24 +502,28 @@ def shape_of(values: Any) -> tuple[int, ...]:
 
 
 class Held:
-    """A managed tensor that the suite's own consumer holds."""
+    """A managed tensor that the suite's own consumer holds, of a capsule or a table."""
 
-    def __init__(self, capsule: Any) -> None:
-        self.taken = _dlpack.take(capsule)
+    def __init__(self, given: Any) -> None:
+        self.taken = given if isinstance(given, _dlpack.Taken) else _dlpack.take(given)
         self.struct = structs.managed_at(self.taken.address, self.taken.versioned)
         self.tensor = self.struct.tensor
 
     def values(self) -> Any:
         return values_in(self.tensor)
 
+    @property
+    def flags(self) -> "int | None":
+        """None if it is a legacy one."""
+        return self.struct.flags if isinstance(self.struct, structs.Versioned) else None
+
+    @property
+    def start(self) -> int:
+        """The address of the first element."""
+        return (self.tensor.data or 0) + self.tensor.byte_offset
+
     def release(self, how: str = "here") -> bool:
         return self.taken.release(how)
-
-
-def start_of(capsule: Any) -> int:
-    """The address of the first element."""
-    found = inspect_capsule(capsule)
-    return found["data"] + found["byte_offset"]
 
 
 def noise(lib: "Library | None" = None) -> list[Any]:
@@ -496,10 +569,10 @@ def growth(step: Callable[[], Any], count: int, most: float) -> int:
 
 
 def expect_no_leak(step: Callable[[], Any], what: str) -> None:
-    """Checks that `step`, which takes microseconds, leaves nothing behind, not even 32 bytes: by
-    many, as many as there is time for."""
+    """Checks that many steps, as many as there is time for, leave nothing behind: not even 32
+    bytes each if one takes microseconds."""
     begun, count = time.perf_counter(), 0
-    while count < 20_000 and time.perf_counter() - begun < 0.2:
+    while count < 20_000 and time.perf_counter() - begun < 0.1:
         step()
         count += 1
     count = min(max(5 * count, 1000), 100_000)
@@ -510,9 +583,10 @@ def expect_no_leak(step: Callable[[], Any], what: str) -> None:
 
 def expect_no_growth(step: Callable[[], Any], size: int, what: str) -> None:
     """Checks that `step`, which uses `size` bytes, frees them."""
-    times = 96
-    for _ in range(16):
+    begun = time.perf_counter()
+    for _ in range(8):
         step()
+    times = 48 if time.perf_counter() - begun < 1 else 24
     grown = growth(step, times, size * times // 3)
     if grown:
         raise Failed(f"{what}: {times} times left {grown >> 10} KiB behind")

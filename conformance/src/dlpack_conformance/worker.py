@@ -1,6 +1,5 @@
-"""A process that has libraries: python -m dlpack_conformance.worker [FOLDER ...]
+"""A process that has libraries: python -m dlpack_conformance.worker
 
-The folders are where an adapter is looked for last: a library is the one that is installed here.
 It reads a line of JSON for each question, a method of Worker and its arguments, and answers with
 one. What crashes this process has no answer, which tells the parent process what it was: see
 runner.py.
@@ -153,7 +152,6 @@ def main() -> None:
     os.dup2(2, 1)
     faulthandler.enable()
     warnings.simplefilter("ignore")
-    sys.path += sys.argv[1:]
     worker = Worker()
     for line in sys.stdin:
         method, *arguments = json.loads(line)

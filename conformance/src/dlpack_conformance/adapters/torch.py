@@ -6,6 +6,7 @@ title = "PyTorch"
 from_dlpack = torch.from_dlpack
 from_capsule = torch.utils.dlpack.from_dlpack
 values = torch.Tensor.tolist
+conjugated = torch.conj
 address = torch.Tensor.data_ptr
 
 views = {
@@ -17,7 +18,7 @@ views = {
 
 deviations = dict.fromkeys(
     (
-        *("readonly.is-kept", "readonly.passes-through"),
+        *("readonly.is-kept", "readonly.passes-through", "readonly.views"),
         *("table.makes-read-only", "table.makes-read-only-again"),
     ),
     "PyTorch has no read-only tensors: the array API standard prefers that it ignores the flag",

@@ -1,15 +1,33 @@
 """copy= and dl_device=, on both sides."""
 
+from collections.abc import Iterator
+from contextlib import suppress
+from enum import IntEnum
+from functools import partial
 from typing import Any
 
 from dlpack_conformance import structs
-from dlpack_conformance.checks.consumers import compact, expect_values, offer_address, taken
+from dlpack_conformance.checks.consumers import (
+    compact,
+    expect_values,
+    offer_address,
+    raising,
+    refusing_keywords,
+)
+from dlpack_conformance.checks.layouts import LAYOUTS, Layout, fields_of, values_of
+from dlpack_conformance.checks.producers import (
+    Make,
+    arrays,
+    capsules,
+    exports,
+    read_only_arrays,
+)
 from dlpack_conformance.inspector import inspect_capsule
+from dlpack_conformance.producers import CUDA
 from dlpack_conformance.suite import (
     DATA,
     DEVIATION,
     ERROR,
-    Allowed,
     Held,
     Library,
     NotApplicable,
@@ -18,9 +36,6 @@ from dlpack_conformance.suite import (
     due,
     expect,
     expect_error,
-    flat,
-    needed,
-    start_of,
     told,
 )
 
@@ -29,190 +44,206 @@ DEVICE = "array API standard, __dlpack__: dl_device"
 IMPORT = "array API standard, from_dlpack: copy"
 
 
-def newest(lib: Library, array: Any, **keywords: Any) -> Any:
-    """The newest capsule with these keywords; NotApplicable if they are not known."""
-    try:
-        return lib.export_or_skip(array, max_version=(1, 3), **keywords)
-    except NotApplicable:
-        return lib.export_or_skip(array, **keywords)
+@check("copy.true-is-a-copy", DATA, EXPORT, over=partial(exports, by=capsules))
+def true_is_a_copy(lib: Library, make: Make, values: Any, form: Any) -> None:
+    """`__dlpack__(copy=True)` exports memory of its own each time, with the same values."""
+    array = make()
+    with allowed(BufferError):
+        own = Held(form(array))
+        first, second = (Held(form(array, copy=True)) for _ in range(2))
+    expect(first.start != own.start, "it is the array's own memory")
+    expect(first.start != second.start, "two copies are the same memory")
+    for held in (first, second):
+        expect(held.values() == values, f"the copy has {held.values()}")
 
 
-@check(
-    "copy.true-is-a-copy",
-    DATA,
-    "`__dlpack__(copy=True)` exports other memory, with the same values.",
-    EXPORT,
-)
-def true_is_a_copy(lib: Library) -> None:
-    array = lib.make()
-    try:
-        capsule = newest(lib, array, copy=True)
-    except TypeError:
-        raise  # it would say that there is no such keyword, and who tries without gets no copy
-    except Exception as error:
-        raise Allowed(f"refused: {told(error)}") from None
-    own = lib.either(array)
-    expect(start_of(capsule) != start_of(own), "it is the array's own memory")
-    found = Held(capsule).values()
-    expect(flat(found) == flat(lib.rows), f"the copy has {found}")
+def versioned_copy(lib: Library, make: Make) -> int:
+    """The flags of a copy."""
+    with allowed():
+        return inspect_capsule(lib.versioned(make(), copy=True))["flags"]
 
 
 @check(
     "copy.true-is-flagged",
     DEVIATION,
-    "A versioned capsule of a copy has IS_COPIED.",
     "DLPack 1.3, dlpack.h: DLPACK_FLAG_BITMASK_IS_COPIED",
+    over=arrays,
 )
-def true_is_flagged(lib: Library) -> None:
-    array = lib.make()
-    with allowed():
-        capsule = lib.versioned(array, copy=True)
-    flags = inspect_capsule(capsule)["flags"]
+def true_is_flagged(lib: Library, make: Make, values: Any) -> None:
+    """A versioned capsule of a copy has IS_COPIED."""
+    flags = versioned_copy(lib, make)
     expect(flags & structs.IS_COPIED, f"flags are {flags:#x}")
 
 
 @check(
-    "copy.false-shares",
-    DATA,
-    "`__dlpack__(copy=False)` exports the array's own memory, or raises a BufferError.",
-    EXPORT,
+    "copy.copy-is-writable",
+    DEVIATION,
+    "DLPack 1.3, dlpack.h: DLPACK_FLAG_BITMASK_IS_COPIED",
+    over=lambda lib: (
+        *((name, make) for name, make, _ in arrays(lib)),
+        *(read_only_arrays(lib) if hasattr(lib.source, "read_only") else ()),
+    ),
 )
-def false_shares(lib: Library) -> None:
-    array = lib.make()
+def copy_is_writable(lib: Library, make: Make) -> None:
+    """A capsule of a copy has no READ_ONLY: nobody else has the memory."""
+    flags = versioned_copy(lib, make)
+    expect(not flags & structs.READ_ONLY, f"flags are {flags:#x}")
+
+
+@check("copy.false-shares", DATA, EXPORT, over=partial(exports, by=capsules))
+def false_shares(lib: Library, make: Make, values: Any, form: Any) -> None:
+    """`__dlpack__(copy=False)` exports the array's own memory, or raises a BufferError."""
+    array = make()
     with allowed(BufferError):
         # Both at once: the memory of a copy that is gone may be that of the next.
-        first, second = newest(lib, array, copy=False), newest(lib, array, copy=False)
+        first, second = (Held(form(array, copy=False)) for _ in range(2))
     address = getattr(lib.source, "address", None)
-    own = start_of(first) if address is None else address(array)
-    expect({start_of(first), start_of(second)} == {own}, "it is other memory")
+    own = first.start if address is None else address(array)
+    expect({first.start, second.start} == {own}, "it is other memory")
+    expect(not (first.flags or 0) & structs.IS_COPIED, "it has IS_COPIED")
 
 
 @check(
     "copy.none-has-no-flag",
     DATA,
-    "A capsule of the array's own memory has no IS_COPIED.",
     "DLPack 1.3, dlpack.h: DLPACK_FLAG_BITMASK_IS_COPIED",
+    over=arrays,
 )
-def none_has_no_flag(lib: Library) -> None:
-    array = lib.make()
-    first, second = lib.versioned(array), lib.versioned(array)
-    if start_of(first) != start_of(second):
+def none_has_no_flag(lib: Library, make: Make, values: Any) -> None:
+    """A capsule of the array's own memory has no IS_COPIED."""
+    array = make()
+    with allowed(BufferError):
+        held = [Held(lib.versioned(array)) for _ in range(2)]
+    with suppress(Exception, NotApplicable):
+        held.append(Held(lib.versioned(array, dl_device=(1, 0))))
+    if held[0].start != held[1].start:
         raise NotApplicable("each export is a copy")
-    flags = inspect_capsule(first)["flags"]
-    expect(not flags & structs.IS_COPIED, f"flags are {flags:#x}")
+    for one in held:
+        shared = one.start == held[0].start
+        expect(not shared or not one.struct.flags & structs.IS_COPIED, f"flags are {one.flags:#x}")
 
 
-@check(
-    "copy.copy-is-writable",
-    DATA,
-    "A capsule of a copy has no READ_ONLY: nobody else has the memory.",
-    "DLPack 1.3, dlpack.h: DLPACK_FLAG_BITMASK_IS_COPIED",
-)
-def copy_is_writable(lib: Library) -> None:
-    array = lib.make()
-    with needed("makes no copies"):
-        flags = inspect_capsule(lib.versioned(array, copy=True))["flags"]
-    expect(not flags & structs.READ_ONLY, f"flags are {flags:#x}")
+def newest(lib: Library) -> Any:
+    """The newest form of capsule that it exports, as a function of an array and keywords."""
+    return capsules(lib)[-1][1]
+
+
+DeviceType = IntEnum("DeviceType", {"CPU": 1})
 
 
 @check(
     "copy.host-is-exported",
     DEVIATION,
-    "`__dlpack__(dl_device=(1, 0))`, the host, is taken.",
-    DEVICE + ": kDLCPU must be supported",
+    DEVICE + ": a tuple of an Enum and an int; kDLCPU must be supported",
+    over=lambda lib: ((f"dl_device=({kind!r}, 0)", kind) for kind in (1, DeviceType.CPU)),
 )
-def host_is_exported(lib: Library) -> None:
-    capsule = newest(lib, lib.make(), dl_device=(1, 0))
-    kind = inspect_capsule(capsule)["device"][0]
+def host_is_exported(lib: Library, kind: int) -> None:
+    """`__dlpack__(dl_device=(1, 0))`, the host, is taken, its type as a number or an Enum."""
+    held = Held(newest(lib)(lib.make(), dl_device=(kind, 0)))
+    kind = held.tensor.device_type
     expect(kind in (1, 3, 11, 13), f"the capsule is on a device of type {kind}")
+    expect(held.values() == lib.rows, f"the capsule has {held.values()}")
 
 
 @check(
     "copy.other-device",
     ERROR,
-    "A device that the library does not have is a BufferError.",
     DEVICE + ": 'must raise BufferError'",
+    over=lambda lib: ((f"dl_device={device}", device) for device in ((12, 0), (1, 5))),
 )
-def other_device(lib: Library) -> None:
+def other_device(lib: Library, device: tuple[int, int]) -> None:
+    """A device that the library does not have is a BufferError."""
     array = lib.make()
     with due(BufferError):
-        capsule = newest(lib, array, dl_device=(12, 0))
+        capsule = newest(lib)(array, dl_device=device)
     expect(False, f"it gave a capsule on device {inspect_capsule(capsule)['device']}")
 
 
-@check(
-    "copy.import-true",
-    DATA,
-    "from_dlpack(copy=True) gives memory of its own.",
-    IMPORT,
-)
-def import_true(lib: Library) -> None:
+# ---- from_dlpack ------------------------------------------------------------------------------
+
+
+@check("copy.import-true", DATA, IMPORT, over=arrays)
+def import_true(lib: Library, make: Make, values: Any) -> None:
+    """from_dlpack(copy=True) gives memory of its own."""
     address = lib.optional("address")
-    array = lib.make()
-    result = lib.take_or_skip(array, copy=True)
-    expect(address(result) != address(array), "it is the array's own memory")
-    expect_values(lib, result, lib.rows, "the copy")
+    array = make()
+    with allowed((BufferError, ValueError)):
+        first, second = (lib.take_or_skip(array, copy=True) for _ in range(2))
+    expect(address(first) != address(array), "it is the array's own memory")
+    expect(address(first) != address(second), "two copies are the same memory")
+    expect_values(lib, first, values, "the copy")
+
+
+#: Producers that differ in what a consumer may want to copy.
+OFFERS = ("transposed", "strided", "every-second", "offset")
+
+
+def producers(lib: Library) -> Iterator[tuple[str, Layout]]:
+    yield "compact", Layout("", lib.rows, {})
+    yield "read-only", Layout("", lib.rows, {"flags": structs.READ_ONLY})
+    for name in OFFERS:
+        yield name, LAYOUTS[name]
+
+
+def copying(offer: Any) -> Any:
+    if offer.asked[-1].get("copy"):
+        offer.fields["flags"] = structs.IS_COPIED
+    return offer.capsule()
 
 
 @check(
     "copy.import-true-of-another",
     DATA,
-    "from_dlpack(copy=True) of another library's array is a copy, whoever makes it.",
     IMPORT,
+    over=lambda lib: (
+        *producers(lib),
+        ("a producer without copy=", Layout("", lib.rows, {}), refusing_keywords),
+    ),
 )
-def import_true_of_another(lib: Library) -> None:
+def import_true_of_another(lib: Library, layout: Layout, act: Any = copying) -> None:
+    """from_dlpack(copy=True) of another library's array is a copy, whoever makes it."""
     address = lib.optional("address")
-    copied: list[bool] = []
-
-    def answer(offer: Any) -> Any:
-        copied.append(offer.asked[-1].get("copy") is True)
-        if copied[-1]:
-            offer.fields["flags"] = structs.IS_COPIED
-        return offer.capsule()
-
-    offer = compact(lib, act=answer)
+    offer = compact(lib, act=act, **fields_of(lib, layout))
+    with allowed():
+        lib.take(offer)
     with allowed((BufferError, ValueError)):
         result = lib.take_or_skip(offer, copy=True)
-    expect_values(lib, result, lib.rows, "the copy")
-    shared = address(result) == offer_address(offer)
-    expect(copied[-1] or not shared, "it is the producer's memory, and no copy was asked for")
+    expect_values(lib, result, values_of(lib, layout), "the copy")
+    shared = address(result) == first_element(offer)
+    passed = [call.get("copy") for call in offer.asked]
+    expect(True in passed[-1:] or not shared, f"copy= was passed as {passed}, and it is shared")
 
 
-@check(
-    "copy.import-false",
-    DATA,
-    "from_dlpack(copy=False) shares the memory, or raises.",
-    IMPORT,
-)
-def import_false(lib: Library) -> None:
+def first_element(offer: Any) -> int:
+    return offer_address(offer) + offer.fields.get("byte_offset", 0)
+
+
+@check("copy.import-false", DATA, IMPORT, over=arrays)
+def import_false(lib: Library, make: Make, values: Any) -> None:
+    """from_dlpack(copy=False) shares the memory, or raises."""
     address = lib.optional("address")
-    array = lib.make()
+    array = make()
     with allowed((BufferError, ValueError)):
         result = lib.take_or_skip(array, copy=False)
     expect(address(result) == address(array), "it is other memory")
 
 
-@check(
-    "copy.import-false-of-another",
-    DATA,
-    "from_dlpack(copy=False) of another library's array shares its memory, or raises.",
-    IMPORT,
-)
-def import_false_of_another(lib: Library) -> None:
+@check("copy.import-false-of-another", DATA, IMPORT, over=producers)
+def import_false_of_another(lib: Library, layout: Layout) -> None:
+    """from_dlpack(copy=False) of another library's array shares its memory, or raises."""
     address = lib.optional("address")
-    offer = compact(lib)
+    offer = compact(lib, **fields_of(lib, layout))
+    with allowed():
+        lib.take(offer)
     with allowed((BufferError, ValueError)):
         result = lib.take_or_skip(offer, copy=False)
-    expect(address(result) == offer_address(offer), "it is other memory")
+    expect(address(result) == first_element(offer), "it is other memory")
 
 
-@check(
-    "copy.import-false-error",
-    ERROR,
-    "from_dlpack(copy=False) where a copy is needed is a BufferError or a ValueError.",
-    IMPORT,
-)
+@check("copy.import-false-error", ERROR, IMPORT)
 def import_false_error(lib: Library) -> None:
+    """from_dlpack(copy=False) where a copy is needed is a BufferError or a ValueError."""
+
     def answer(offer: Any) -> Any:
         if offer.asked[-1].get("copy") is False:
             raise BufferError("this producer always copies")
@@ -228,65 +259,36 @@ def import_false_error(lib: Library) -> None:
     expect(False, f"it was accepted; copy= was passed as {passed}")
 
 
-@check(
-    "copy.passed-on",
-    DEVIATION,
-    "from_dlpack passes copy= on to the producer, or makes the copy itself.",
-    IMPORT,
-)
-def passed_on(lib: Library) -> "str | None":
-    offer = compact(lib)
-    result = lib.take_or_skip(offer, copy=True)
-    passed = [call.get("copy") for call in offer.asked]
-    if True in passed:
-        return "passed on"
-    address = lib.optional("address")
-    expect(address(result) != offer_address(offer), f"copy= was passed as {passed}")
-    return "copies itself"
-
-
-@check(
-    "copy.unasked",
-    DATA,
-    "from_dlpack does not ask for a copy that it was not told to make.",
-    IMPORT + "=None",
-)
-def unasked(lib: Library) -> None:
-    offer = compact(lib)
-    lib.take(offer)
-    passed = [call.get("copy") for call in offer.asked]
-    expect(True not in passed, f"copy= was passed as {passed}")
-
-
-@check(
-    "copy.import-own-device",
-    DEVIATION,
-    "from_dlpack(device=) accepts the device of the library's own arrays for data on the host.",
-    "array API standard, from_dlpack: device",
-)
-def import_own_device(lib: Library) -> str:
+def own_device(lib: Library) -> Any:
+    """That of its arrays, as its from_dlpack takes it."""
     takes_device(lib)
-    try:
-        array = lib.make()
-        device = getattr(array, "device", None) or array.__dlpack_device__()
-    except NotApplicable:
-        device = "cpu"
-    result = taken(lib, compact(lib), f"device={device!r}", device=device)
-    expect_values(lib, result, lib.rows)
-    return f"device={device!r}"
+    if not hasattr(lib.source, "make"):
+        return "cpu"
+    device = getattr(lib.make(), "device", None)
+    if device is None:
+        raise NotApplicable("its arrays have no device")
+    return device
 
 
 def takes_device(lib: Library) -> None:
     lib.take_or_skip(compact(lib), device=None)
 
 
-@check(
-    "copy.import-other-device",
-    ERROR,
-    "from_dlpack(device=) with a device that does not exist is an error.",
-    "array API standard, from_dlpack: device",
-)
+@check("copy.import-to-the-host", DEVIATION, "array API standard, from_dlpack: device")
+def import_to_the_host(lib: Library) -> "str | None":
+    """from_dlpack(device=) passes dl_device to a producer on another device."""
+    device = own_device(lib)
+    offer = compact(lib, device=CUDA, act=raising(BufferError("only looks at the keywords")))
+    with suppress(Exception):
+        lib.take(offer, device=device)
+    passed = [call.get("dl_device") for call in offer.asked]
+    expect(not passed or any(passed), f"dl_device= was passed as {passed}")
+    return None if passed else "refused without a call"
+
+
+@check("copy.import-other-device", ERROR, "array API standard, from_dlpack: device")
 def import_other_device(lib: Library) -> str:
+    """from_dlpack(device=) with a device that does not exist is an error."""
     takes_device(lib)
     device = "no such device"
 

@@ -1,20 +1,11 @@
-"""Invalid descriptions, which must be refused or harmless, and never crash the process. The
-standard does not require a consumer to check, so accepting one is a deviation; a crash is
-memory-unsafe. Each has two checks: the second is that the managed tensor is released once."""
+"""Invalid descriptions, which are best refused, or harmless. The standard does not require a
+consumer to check, so their severity is one of their own, whatever happens."""
 
 from functools import partial
 from typing import Any, NamedTuple
 
 from dlpack_conformance.checks.consumers import compact, taken_and_released
-from dlpack_conformance.suite import (
-    DEVIATION,
-    MEMORY,
-    Failed,
-    Library,
-    NotApplicable,
-    allowed,
-    check,
-)
+from dlpack_conformance.suite import INVALID, Library, NotApplicable, check, expect
 
 HEADER = "DLPack 1.3, dlpack.h"
 
@@ -29,7 +20,6 @@ class Fault(NamedTuple):
 FAULTS = {
     "ndim-negative": Fault("A negative ndim", {"ndim": -1}, ": DLTensor.ndim"),
     "ndim-huge": Fault("ndim 1,000,000", {"ndim": 1_000_000}, ": DLTensor.ndim"),
-    "ndim-least": Fault("ndim -2^31", {"ndim": -(1 << 31)}, ": DLTensor.ndim"),
     "ndim-most": Fault("ndim 2^31-1", {"ndim": (1 << 31) - 1}, ": DLTensor.ndim"),
     "shape-null": Fault(
         "ndim 2 without a shape",
@@ -40,11 +30,6 @@ FAULTS = {
         "A negative dimension",
         {"shape": (-3, 2), "strides": (2, 1)},
         ": DLTensor.shape; tensorflow/tensorflow#116201",
-    ),
-    "dimensions-negative": Fault(
-        "Two negative dimensions, whose product is positive",
-        {"shape": (-2, -3), "strides": (3, 1)},
-        ": DLTensor.shape",
     ),
     "dimension-least": Fault(
         "A dimension of -2^63", {"shape": (-(1 << 63),), "strides": (1,)}, ": DLTensor.shape"
@@ -74,19 +59,9 @@ FAULTS = {
         {"shape": (2, 3), "strides": (1 << 62, 1)},
         ": DLTensor.strides; cupy/cupy#10172",
     ),
-    "stride-least": Fault(
-        "A stride of -2^63",
-        {"shape": (2, 3), "strides": (-(1 << 63), 1)},
-        ": DLTensor.strides",
-    ),
     "strides-add-up": Fault(
         "Strides that lead out of the address space together",
         {"dtype": (1, 8, 1), "shape": (2, 2), "strides": (1 << 62, 1 << 62)},
-        ": DLTensor.strides",
-    ),
-    "strides-cancel": Fault(
-        "Strides that lead out of the address space on both sides",
-        {"shape": (3, 3), "strides": (1 << 62, -(1 << 62))},
         ": DLTensor.strides",
     ),
     "address-below-zero": Fault(
@@ -94,20 +69,10 @@ FAULTS = {
         {"data": 4096, "shape": (2, 3), "strides": (-5000, 1)},
         ": DLTensor.strides",
     ),
-    "address-beyond-the-last": Fault(
-        "A stride that leads beyond the last address",
-        {"data": (1 << 64) - 64, "shape": (2, 3), "strides": (100, 1)},
-        ": DLTensor.strides",
-    ),
     "data-null": Fault("NULL data with elements", {"data": 0}, ": DLTensor.data; jax-ml/jax#37303"),
     "data-null-scalar": Fault(
         "NULL data without dimensions, which is one element",
         {"data": 0, "shape": (), "strides": None},
-        ": DLTensor.data",
-    ),
-    "data-null-offset": Fault(
-        "NULL data with elements and a byte_offset",
-        {"data": 0, "byte_offset": 4096},
         ": DLTensor.data",
     ),
     "offset-overflows": Fault(
@@ -133,34 +98,18 @@ FAULTS = {
 
 
 def survives(lib: Library, fault: Fault) -> str:
-    offer = faulty(lib, fault)
-    with allowed(words=""):
-        result = lib.take(offer)
-    if fault.must_refuse:
-        raise Failed("it was accepted")
-    del result
-    return "accepted"
-
-
-def faulty(lib: Library, fault: Fault) -> Any:
     if lib.max_ndim == 1 and len(fault.fields.get("shape") or ()) > 1:
         raise NotApplicable("one dimension only")
-    return compact(lib, **fault.fields)
-
-
-def released(lib: Library, fault: Fault) -> None:
-    taken_and_released(lib, faulty(lib, fault))
+    refused = taken_and_released(lib, compact(lib, **fault.fields))
+    expect(refused or not fault.must_refuse, "it was accepted")
+    return refused or "accepted"
 
 
 for _name, _fault in FAULTS.items():
-    _end = "is refused" if _fault.must_refuse else "is refused, or harmless"
-    check(f"hostile.{_name}", DEVIATION, f"{_fault.title} {_end}.", HEADER + _fault.clause)(
-        partial(survives, fault=_fault)
-    )
+    _end = "refused" if _fault.must_refuse else "refused, or harmless"
     check(
-        f"hostile.{_name}-is-released",
-        MEMORY,
-        f"{_fault.title}: the managed tensor is released once.",
-        HEADER + ": DLManagedTensor.deleter",
         f"hostile.{_name}",
-    )(partial(released, fault=_fault))
+        INVALID,
+        HEADER + _fault.clause,
+        sentence=f"{_fault.title} is {_end}, and released once.",
+    )(partial(survives, fault=_fault))

@@ -1,16 +1,28 @@
 """Strides and offsets, on the consumer side. Each layout has three checks: its values, the error if
 it is refused, and the release after a refusal."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from dlpack_conformance.checks.consumers import HEADER, compact, six, taken, taken_and_released
+from dlpack_conformance import _dlpack, structs
+from dlpack_conformance.checks.consumers import (
+    HEADER,
+    PYTHON,
+    again,
+    compact,
+    expect_released,
+    expect_values,
+    forms,
+    taken_and_released,
+)
+from dlpack_conformance.checks.producers import views
 from dlpack_conformance.producers import Offer
 from dlpack_conformance.suite import (
     DATA,
     DEVIATION,
-    ERROR,
     MEMORY,
+    Allowed,
     Library,
     NotApplicable,
     allowed,
@@ -18,10 +30,7 @@ from dlpack_conformance.suite import (
     due,
     expect,
     noise,
-    told,
 )
-
-ARRAY_API = "array API standard, from_dlpack: BufferError"
 
 
 class Layout(NamedTuple):
@@ -73,6 +82,12 @@ LAYOUTS = {
         [[0.0, 1.0, 2.0]],
         {"shape": (1, 3), "strides": (77, 1)},
         HEADER + ": DLTensor.strides; numpy/numpy#20336, pytorch/pytorch#99803",
+    ),
+    "null-strides": Layout(
+        "An array with NULL strides, which mean row-major order,",
+        ROWS,
+        {"shape": (2, 3), "strides": None, "version": (1, 0)},
+        HEADER + ": DLTensor.strides (before 1.2)",
     ),
     "empty": Layout(
         "An array without elements",
@@ -142,26 +157,34 @@ LAYOUTS = {
 }
 
 
-def offer_of(lib: Library, layout: Layout) -> Offer:
-    lib.optional("from_dlpack")
-    return six(lib, **fields_of(lib, layout))
-
-
 def fields_of(lib: Library, layout: Layout) -> dict[str, Any]:
+    """The fields of a layout for `six`, in as many dimensions as the library has at least."""
     fields = dict(layout.fields)
+    if "shape" not in fields:
+        return fields
     ndim = len(fields["shape"] or ())
-    if ndim > lib.max_ndim or (lib.max_ndim == 1 and ndim == 0):
+    if (ndim and not lib.has_rank(max(ndim, lib.min_ndim))) or (not ndim and not lib.has_rank(0)):
         raise NotApplicable(f"has no arrays of {ndim} dimensions")
     for name in fields.keys() & {"start", "past", "byte_offset"}:
         if fields[name] > 1:
             fields[name] = fields[name] * lib.itemsize // 4
+    for name in fields.keys() & {"shape", "strides"}:
+        if fields[name]:
+            fields[name] = lib.padded(fields[name], 1)
     return {"content": lib.packed(*range(fields.pop("count", 6))), **fields}
 
 
-def arrives(lib: Library, layout: Layout) -> None:
-    offer = offer_of(lib, layout)
+def values_of(lib: Library, layout: Layout) -> Any:
+    """The values of a layout, in those dimensions."""
+    values = layout.values
+    for _ in range(lib.min_ndim - len(layout.fields.get("shape", lib.shape) or ())):
+        values = [values]
+    return values
+
+
+def arrives(lib: Library, form: str, layout: Layout) -> None:
     with allowed():
-        result = lib.take(offer)
+        result = lib.take(compact(lib, form, **fields_of(lib, layout)))
     expect_layout(lib, result, layout)
 
 
@@ -171,19 +194,13 @@ def expect_layout(lib: Library, result: Any, layout: Layout) -> None:
     with allowed(words="taken, but not readable: "):
         found = lib.values(result)
     # Some libraries have no arrays without dimensions: one element in one dimension is accepted.
-    expect(found in (layout.values, [layout.values]), f"{layout.values} became {found}")
+    values = values_of(lib, layout)
+    expect(found in (values, [values]), f"{values} became {found}")
     del others
 
 
-def refusal(lib: Library, layout: Layout) -> str:
-    offer = offer_of(lib, layout)
-    with due(BufferError):
-        lib.take(offer)
-    return "accepted"
-
-
-def is_released(lib: Library, layout: Layout) -> "str | None":
-    return taken_and_released(lib, offer_of(lib, layout))
+def is_released(lib: Library, form: str, layout: Layout) -> "str | None":
+    return taken_and_released(lib, compact(lib, form, **fields_of(lib, layout)))
 
 
 def check_of(name: str) -> str:
@@ -196,51 +213,87 @@ for _name, _layout in LAYOUTS.items():
     check(
         check_of(_name),
         DATA,
-        f"{_layout.title} arrives with its values, or is refused.",
         _layout.clause,
+        over=forms,
+        sentence=f"{_layout.title} arrives with its values, or is refused.",
     )(partial(arrives, layout=_layout))
-    check(
-        f"failure.{_name}",
-        DEVIATION,
-        f"{_layout.title}: a refusal is a BufferError.",
-        ARRAY_API,
-        check_of(_name),
-    )(partial(refusal, layout=_layout))
     check(
         f"ownership.{_name}",
         MEMORY,
-        f"{_layout.title} is released once, whether it is taken or refused.",
         HEADER + ": DLManagedTensor.deleter",
-        check_of(_name),
+        after=check_of(_name),
+        over=forms,
+        sentence=f"{_layout.title} is released once, whether it is taken or refused.",
     )(partial(is_released, layout=_layout))
 
 
 @check(
-    "offset.both-forms",
-    DATA,
-    "byte_offset counts in legacy and in versioned capsules.",
-    HEADER + ": DLTensor.byte_offset",
+    "failure.layouts",
+    DEVIATION,
+    "array API standard, from_dlpack: BufferError",
+    after=check_of("reversed"),
+    over=lambda lib: LAYOUTS.items(),
 )
-def both_forms(lib: Library) -> "str | None":
-    notes = []
-    for form in ("legacy", "versioned"):
-        offer = offer_of(lib, LAYOUTS["offset"])
-        offer.form = form
-        try:
-            result = lib.take(offer)
-        except Exception as error:
-            notes.append(f"{form} is refused: {told(error)}")
-            continue
-        found = lib.values(result)
-        expect(found == [2.0, 3.0, 4.0], f"{form}: [2.0, 3.0, 4.0] became {found}")
-    return "; ".join(notes) or None
+def refused_layouts(lib: Library, layout: Layout) -> str:
+    """A layout that is refused is a BufferError."""
+    with due(BufferError):
+        lib.take(compact(lib, **fields_of(lib, layout)))
+    return "accepted"
+
+
+# ---- views of what was taken ------------------------------------------------------------------
+
+
+def views_of_forms(lib: Library) -> Iterator[tuple[Any, ...]]:
+    for what, form in forms(lib):
+        for name, function, values in views(lib):
+            yield f"a {name} view of {what}", form, function, values
+
+
+def taken_base(lib: Library, form: str, **fields: Any) -> tuple[Offer, Any]:
+    """A producer of the numbers of BASE, and the array, if views of it can be made."""
+    shape = (2, 4) if lib.has_rank(2) else (8,)
+    offer = compact(lib, form, content=lib.packed(*range(8)), shape=shape, **fields)
+    with allowed():
+        result = lib.take(offer)
+    if hasattr(lib.source, "make") and not isinstance(result, type(lib.make())):
+        raise NotApplicable(f"what it takes is a {type(result).__name__}")
+    return offer, result
 
 
 @check(
-    "layout.compact-is-taken",
-    ERROR,
-    "A compact array of host memory is taken, aligned to 64 bytes, whatever else is refused.",
-    ARRAY_API,
+    "layout.views", MEMORY, PYTHON + ": the consumer owns the managed tensor", over=views_of_forms
 )
-def compact_is_taken(lib: Library) -> None:
-    taken(lib, compact(lib))
+def views_of_taken(lib: Library, form: str, function: Any, values: Any) -> None:
+    """A view of an array that was taken keeps its memory, is exported, and releases it once."""
+    offer, result = taken_base(lib, form)
+    view = function(result)
+    del result
+    others = noise()
+    expect_values(lib, view, values, "the view")
+    if held := again(lib, view):
+        del view
+        others += noise()
+        expect(held.values() == values, f"exported, the view has {held.values()}")
+        held.release()
+    view = held = others = None
+    expect_released(offer, "after the view is gone")
+
+
+@check(
+    "readonly.views",
+    DATA,
+    HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY",
+    over=lambda lib: (found for found in views_of_forms(lib) if found[1] != "legacy"),
+)
+def read_only_views(lib: Library, form: str, function: Any, values: Any) -> None:
+    """A view of an array on READ_ONLY memory is exported as READ_ONLY, as a copy, or not at all."""
+    lib.optional("make")
+    offer, result = taken_base(lib, form, flags=structs.READ_ONLY)
+    held = again(lib, function(result))
+    if held is None or held.flags is None:
+        raise NotApplicable("exports no such view")
+    start, memory = held.start, _dlpack.address(offer.memories[-1])
+    if not memory <= start < memory + len(offer.memories[-1]):
+        raise Allowed("copies")
+    expect(held.flags & structs.READ_ONLY, f"flags are {held.flags:#x}")

@@ -2,12 +2,14 @@
 
 import gc
 import itertools
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from dlpack_conformance import _dlpack, structs
+from dlpack_conformance.checks.consumers import again, six
 from dlpack_conformance.inspector import inspect_capsule
 from dlpack_conformance.suite import (
     DATA,
@@ -16,22 +18,23 @@ from dlpack_conformance.suite import (
     ERROR,
     FORMATS,
     MEMORY,
+    Allowed,
     Failed,
     Held,
     Library,
     NotApplicable,
     allowed,
     check,
+    due,
     expect,
     expect_error,
     expect_no_growth,
     expect_no_leak,
     flat,
+    in_shape,
     needed,
     noise,
-    row_major,
     sample,
-    start_of,
     told,
 )
 
@@ -39,630 +42,11 @@ HEADER = "DLPack 1.3, dlpack.h"
 PYTHON = "DLPack, Python specification"
 ARRAY_API = "array API standard, __dlpack__"
 
+Make = Callable[[], Any]  # a new array
+Export = Callable[[Any], Held]  # of an array, in one of the ways
 
-@check(
-    "producer.device-is-a-pair",
-    ERROR,
-    "`__dlpack_device__()` returns two numbers, the type and the id.",
-    "array API standard, __dlpack_device__",
-)
-def device_is_a_pair(lib: Library) -> None:
-    found = lib.make().__dlpack_device__()
-    expect(isinstance(found, tuple) and len(found) == 2, f"it returned {found!r}")
-    expect(all(isinstance(part, int) for part in found), f"it returned {found!r}")
 
-
-@check(
-    "producer.device-is-the-capsules",
-    DATA,
-    "The device of the capsule is the one that `__dlpack_device__()` named.",
-    "array API standard, __dlpack_device__",
-)
-def device_is_the_capsules(lib: Library) -> None:
-    array = lib.make()
-    said = [int(part or 0) for part in array.__dlpack_device__()]
-    found = inspect_capsule(lib.either(array))["device"]
-    expect(found == said, f"__dlpack_device__() is {said}, and the capsule has {found}")
-
-
-@check(
-    "producer.capsule",
-    ERROR,
-    "`__dlpack__()` returns a capsule named 'dltensor'.",
-    PYTHON + ": syntax for data interchange",
-)
-def capsule(lib: Library) -> None:
-    found = lib.export(lib.make())
-    expect(type(found).__name__ == "PyCapsule", f"it returned {type(found).__name__}")
-    name = structs.capsule_name(found)
-    expect(name == "dltensor", f"without max_version the name is {name!r}")
-
-
-@check(
-    "producer.keywords",
-    DEVIATION,
-    "`__dlpack__` takes stream, max_version, dl_device and copy.",
-    ARRAY_API + " (2023.12)",
-)
-def keywords(lib: Library) -> None:
-    array = lib.make()
-    refused = []
-    for name in ("stream", "max_version", "dl_device", "copy"):
-        try:
-            lib.export(array, **{name: None})
-        except TypeError as error:
-            refused.append(f"{name} ({told(error)})")
-    expect(not refused, f"refused: {'; '.join(refused)}")
-
-
-@check(
-    "producer.unknown-keyword",
-    ERROR,
-    "A keyword that `__dlpack__` does not know is a TypeError, so that a consumer can try without.",
-    ARRAY_API + ": notes on max_version",
-)
-def unknown_keyword(lib: Library) -> None:
-    array = lib.make()
-    expect_error(TypeError, lambda: lib.export(array, of_the_next_standard=1), "unknown keyword")
-
-
-def has_values(lib: Library, form: Callable[[Library, Any], Any]) -> None:
-    array = lib.make()
-    held = Held(form(lib, array))
-    expect(flat(held.values()) == flat(lib.rows), f"the capsule has {held.values()}")
-
-
-for _name, _form in (("legacy", Library.export), ("versioned", Library.versioned)):
-    check(
-        f"producer.{_name}-values",
-        DATA,
-        f"The elements of a {_name} capsule are those of the array.",
-        HEADER + ": DLTensor",
-    )(partial(has_values, form=_form))
-
-
-@check(
-    "producer.shape",
-    DATA,
-    "The shape of the capsule is the array's.",
-    HEADER + ": DLTensor.shape",
-)
-def shape(lib: Library) -> None:
-    found = inspect_capsule(lib.either(lib.make()))
-    expect(found["shape"] == list(lib.shape), f"shape {lib.shape} became {found['shape']}")
-
-
-def has_no_flag(lib: Library, bits: int) -> None:
-    flags = inspect_capsule(lib.versioned(lib.make()))["flags"]
-    expect(not flags & bits, f"flags are {flags:#x}")
-
-
-check(
-    "producer.unknown-flags",
-    DATA,
-    "No bit of the flags is set that the version does not define.",
-    HEADER + ": DLPACK_FLAG_BITMASK_*",
-)(partial(has_no_flag, bits=~7))
-
-check(
-    "producer.not-padded",
-    DATA,
-    "SUBBYTE_TYPE_PADDED is not set for elements of whole bytes.",
-    HEADER + ": DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED",
-)(partial(has_no_flag, bits=structs.SUBBYTE_PADDED))
-
-
-@check(
-    "producer.strides-present",
-    DEVIATION,
-    "A capsule of version 1.2 or later has strides, unless there are no dimensions.",
-    HEADER + ": DLTensor.strides; dmlc/dlpack#177",
-)
-def strides_present(lib: Library) -> None:
-    found = inspect_capsule(lib.versioned(lib.make()))
-    if tuple(map(int, found["version"].split("."))) < (1, 2):
-        raise NotApplicable(f"exports version {found['version']}")
-    expect(found["strides"] is not None, f"version {found['version']} without strides")
-
-
-@check(
-    "producer.version-is-known",
-    DATA,
-    "The version of a capsule is one that was released: 1.0 to 1.3.",
-    HEADER + ": DLPackVersion",
-)
-def version_is_known(lib: Library) -> None:
-    found = inspect_capsule(lib.versioned(lib.make()))["version"]
-    expect(found in ("1.0", "1.1", "1.2", "1.3"), f"the version is {found}")
-
-
-@check(
-    "producer.scalar",
-    DATA,
-    "An array without dimensions has ndim 0, and one element.",
-    HEADER + ": DLTensor.ndim",
-)
-def scalar(lib: Library) -> None:
-    if lib.max_ndim == 1:
-        raise NotApplicable("one dimension only")
-    with needed("has no such array"):
-        array = lib.make(3.0)
-    if lib.values(array) != 3.0:
-        raise NotApplicable(f"makes {lib.values(array)} of it")
-    held = Held(lib.either(array))
-    expect(held.tensor.ndim == 0, f"ndim is {held.tensor.ndim}")
-    expect(held.values() == 3.0, f"the element is {held.values()}")
-
-
-@check(
-    "producer.empty",
-    DATA,
-    "An array without elements exports its shape.",
-    HEADER + ": DLTensor.data",
-)
-def empty(lib: Library) -> None:
-    with needed("has no such array"):
-        array = lib.make([])
-    held = Held(lib.either(array))
-    found = structs.fields(held.struct)["shape"]
-    expect(found == [0], f"the shape is {found}")
-
-
-@check(
-    "producer.one-element",
-    DATA,
-    "An array of one element exports it, whatever the strides.",
-    HEADER + ": DLTensor.strides; numpy/numpy#20336",
-)
-def one_element(lib: Library) -> None:
-    values = [[7.0]] if lib.max_ndim > 1 else [7.0]
-    held = Held(lib.either(lib.make(values)))
-    expect(held.values() == values, f"the element is {held.values()}")
-
-
-@check(
-    "producer.cpu-id",
-    DATA,
-    "The id of the host's device is 0.",
-    HEADER + ": DLDevice.device_id",
-)
-def cpu_id(lib: Library) -> None:
-    kind, number = inspect_capsule(lib.either(lib.make()))["device"]
-    if kind != 1:
-        raise NotApplicable(f"its arrays are on a device of type {kind}")
-    expect(number == 0, f"the id is {number}")
-
-
-@check(
-    "producer.address",
-    DATA,
-    "`data` plus byte_offset is where the library says that the first element is.",
-    HEADER + ": DLTensor.data, DLTensor.byte_offset",
-)
-def address(lib: Library) -> None:
-    array = lib.make()
-    expected = lib.optional("address")(array)
-    found = start_of(lib.either(array))
-    expect(found == expected, f"data + byte_offset is {found:#x}, the array is at {expected:#x}")
-
-
-@check(
-    "producer.shares",
-    DATA,
-    "Two exports of an array are of the same memory.",
-    ARRAY_API + ": copy=None copies only where it must",
-)
-def shares(lib: Library) -> None:
-    array = lib.make()
-    first, second = lib.either(array), lib.either(array)
-    one, two = start_of(first), start_of(second)
-    expect(one == two, f"they are at {one:#x} and {two:#x}")
-
-
-# ---- element types ----------------------------------------------------------------------------
-
-
-def dtype_is_exported(lib: Library, dtype: str) -> None:
-    values: Any = sample(dtype)
-    with needed(f"exports no {dtype}"):
-        array = lib.make(values, dtype)
-        if flat(lib.values(array)) != values:
-            raise NotApplicable(f"makes {lib.values(array)} of these values")
-        capsule = lib.either(array)
-    held = Held(capsule)
-    code, bits, _ = FORMATS[dtype]
-    found = held.tensor.code, held.tensor.bits, held.tensor.lanes
-    expect(found == (code, bits, 1), f"{dtype} has {(code, bits, 1)}, and {found} was exported")
-    expect(held.values() == values, f"{values} became {held.values()}")
-
-
-for _name in DTYPES:
-    check(
-        f"dtype.export-{_name}",
-        DATA,
-        f"{_name} is exported with its code and bits, and its values.",
-        HEADER + ": DLDataTypeCode, DLDataType",
-    )(partial(dtype_is_exported, dtype=_name))
-
-
-# ---- versions ---------------------------------------------------------------------------------
-
-
-def answers(lib: Library, version: Any, name: str) -> None:
-    found = structs.capsule_name(lib.export_or_skip(lib.make(), max_version=version))
-    expect(found == name, f"it gave {found!r}")
-
-
-check(
-    "versions.none-is-legacy",
-    ERROR,
-    "max_version=None gives a legacy capsule.",
-    ARRAY_API + ": max_version",
-)(partial(answers, version=None, name="dltensor"))
-
-check(
-    "versions.one-is-versioned",
-    DEVIATION,
-    "max_version=(1, 0) gives a versioned capsule.",
-    ARRAY_API + ": max_version (recommended)",
-)(partial(answers, version=(1, 0), name="dltensor_versioned"))
-
-
-@check(
-    "versions.old-is-legacy",
-    ERROR,
-    "max_version=(0, 8) gives a legacy capsule, or a BufferError.",
-    ARRAY_API + ": max_version",
-)
-def old_is_legacy(lib: Library) -> None:
-    with allowed(BufferError, ""):
-        answers(lib, (0, 8), "dltensor")
-
-
-@check(
-    "versions.next-major",
-    ERROR,
-    "max_version=(2, 0) gives a capsule of a version that exists, or a BufferError.",
-    ARRAY_API + ": max_version; DLPack's ABI",
-)
-def next_major(lib: Library) -> None:
-    with allowed(BufferError, ""):
-        capsule = lib.export_or_skip(lib.make(), max_version=(2, 0))
-    found = inspect_capsule(capsule)["version"]
-    expect(found is None or found.startswith("1."), f"it gave version {found}")
-
-
-@check(
-    "versions.later-minor",
-    ERROR,
-    "max_version=(1, 99) gives the newest capsule that the library has.",
-    ARRAY_API + ": max_version",
-)
-def later_minor(lib: Library) -> None:
-    found = inspect_capsule(lib.export_or_skip(lib.make(), max_version=(1, 99)))["version"]
-    expect(found is None or found in ("1.0", "1.1", "1.2", "1.3"), f"it gave version {found}")
-
-
-@check(
-    "versions.both-agree",
-    DATA,
-    "The legacy and the versioned capsule describe the same memory.",
-    PYTHON,
-)
-def both_agree(lib: Library) -> None:
-    array = lib.make()
-    versioned = inspect_capsule(lib.versioned(array))
-    legacy = inspect_capsule(lib.export(array))
-    expect_same(legacy, versioned, "in the legacy capsule", "in the other")
-
-
-def expect_same(one: Any, two: Any, here: str, there: str) -> None:
-    """Checks that two descriptions are of the same memory."""
-    for name in ("data", "byte_offset", "device", "dtype", "shape"):
-        same = one[name] == two[name]
-        expect(same, f"{name}: {one[name]} {here}, {two[name]} {there}")
-
-
-# ---- streams ----------------------------------------------------------------------------------
-
-
-@check(
-    "streams.none",
-    ERROR,
-    "stream=None is taken for data on the host.",
-    ARRAY_API + ": stream",
-)
-def stream_none(lib: Library) -> None:
-    array = lib.make()
-    try:
-        lib.export(array, stream=None)
-    except Exception as error:
-        raise Failed(told(error)) from error
-
-
-@check(
-    "streams.host-has-none",
-    DEVIATION,
-    "A stream for data on the host is refused: only None is valid there.",
-    ARRAY_API + ": stream",
-)
-def host_has_none(lib: Library) -> None:
-    array = lib.make()
-    if int(array.__dlpack_device__()[0]) != 1:
-        raise NotApplicable("its arrays are not on the host")
-    with allowed(words=""):
-        lib.export(array, stream=7)
-    raise Failed("stream=7 was accepted")
-
-
-@check(
-    "streams.refusal-keeps-the-array",
-    MEMORY,
-    "After a stream that was refused, the array exports as before.",
-    ARRAY_API,
-)
-def refusal_keeps_the_array(lib: Library) -> None:
-    array = lib.make()
-    with suppress(Exception):
-        lib.export(array, stream=7)
-    held = Held(lib.either(array))
-    expect(flat(held.values()) == flat(lib.rows), f"the capsule has {held.values()}")
-
-
-# ---- ownership --------------------------------------------------------------------------------
-
-
-@check(
-    "ownership.capsule-keeps-memory",
-    MEMORY,
-    "A capsule keeps the memory alive when the array is gone.",
-    PYTHON + ": the producer keeps the data until the deleter is called",
-)
-def capsule_keeps_memory(lib: Library) -> None:
-    capsule = lib.either(lib.make())
-    others = noise(lib)
-    found = Held(capsule).values()
-    expect(flat(found) == flat(lib.rows), f"after the array was deleted: {found}")
-    del others
-
-
-@check(
-    "ownership.taken-keeps-memory",
-    MEMORY,
-    "A consumed capsule may die: the memory lives until the deleter is called.",
-    PYTHON + ": the consumer renames the capsule; dmlc/dlpack#51",
-)
-def taken_keeps_memory(lib: Library) -> None:
-    for form in forms(lib):
-        capsule = form(lib.make())
-        held = Held(capsule)
-        del capsule
-        others = noise(lib)
-        expect(flat(held.values()) == flat(lib.rows), f"the memory has {held.values()}")
-        held.release()
-        del others
-
-
-@check(
-    "ownership.exports-are-apart",
-    MEMORY,
-    "Releasing one export leaves another one, and the array, as they were.",
-    PYTHON,
-)
-def exports_are_apart(lib: Library) -> None:
-    for one, other in itertools.product(forms(lib), repeat=2):
-        expect_apart(lib, one, other)
-        expect_apart(lib, one, other, outlives=False)
-
-
-def expect_apart(lib: Library, one: Any, other: Any, outlives: bool = True) -> None:
-    """Checks the same of two forms, also if the array does not outlive them."""
-    array = lib.make()
-    first, second = Held(one(array)), Held(other(array))
-    if not outlives:
-        del array
-    first.release()
-    others = noise(lib)
-    expect(flat(second.values()) == flat(lib.rows), f"the other one has {second.values()}")
-    second.release()
-    if outlives and hasattr(lib.source, "values"):
-        expect(flat(lib.values(array)) == flat(lib.rows), f"the array has {lib.values(array)}")
-    del others
-
-
-BIG = [1.0] * 65536
-
-
-@check(
-    "ownership.unused-capsule",
-    MEMORY,
-    "A capsule that nobody consumes gives its memory back when it dies.",
-    PYTHON + ": the capsule's destructor; quadrants#598",
-)
-def unused_capsule(lib: Library) -> None:
-    lib.make()
-    for form in forms(lib):
-
-        def step(form: Any = form) -> None:
-            form(lib.make(BIG))
-
-        expect_no_growth(step, lib.itemsize * len(BIG), "capsules unused")
-
-
-@check(
-    "ownership.released",
-    MEMORY,
-    "The deleter gives everything back.",
-    HEADER + ": DLManagedTensor.deleter; apache/mahout#888",
-)
-def released(lib: Library) -> None:
-    lib.make()
-    for form in forms(lib):
-
-        def step(form: Any = form) -> None:
-            Held(form(lib.make(BIG))).release()
-
-        expect_no_growth(step, lib.itemsize * len(BIG), "exports released")
-
-
-@check(
-    "ownership.small-exports",
-    MEMORY,
-    "Exports of an array leave nothing behind, however small, when they were released.",
-    HEADER + ": DLManagedTensor.deleter",
-)
-def small_exports(lib: Library) -> None:
-    array = lib.make()
-    for form in forms(lib):
-        keywords = {} if form == lib.export else {"max_version": (1, 3)}
-
-        def step(keywords: Any = keywords) -> None:
-            _dlpack.take(lib.export(array, **keywords)).release()
-
-        expect_no_leak(step, "exports released")
-
-
-def forms(lib: Library) -> list[Any]:
-    """The forms in which it exports."""
-    try:
-        lib.versioned(lib.make())
-    except (NotApplicable, TypeError):
-        return [lib.export]
-    return [lib.export, lib.versioned]
-
-
-@check(
-    "ownership.deleter-any-thread",
-    MEMORY,
-    "The deleter may be called on a thread that has no Python and no GIL.",
-    PYTHON + "; dmlc/dlpack#103, #129; CV-CUDA#298",
-)
-def deleter_any_thread(lib: Library) -> None:
-    for form in forms(lib):
-        held = [Held(form(lib.make())) for _ in range(8)]
-        gc.collect()
-        for one in held:
-            one.release("thread")
-
-
-def releases(lib: Library, how: str, otherwise: str) -> None:
-    for form in forms(lib):
-        held = Held(form(lib.make()))
-        expect(held.release(how), otherwise)
-
-
-check(
-    "ownership.deleter-keeps-error",
-    ERROR,
-    "The deleter leaves a pending exception as it is.",
-    "dmlc/dlpack#130; numpy/numpy#32697",
-)(partial(releases, how="pending", otherwise="the exception was lost or replaced"))
-
-check(
-    "ownership.deleter-sets-no-error",
-    ERROR,
-    "The deleter leaves no exception behind.",
-    "dmlc/dlpack#130",
-)(partial(releases, how="here", otherwise="it set an exception"))
-
-
-@check(
-    "ownership.destructor-keeps-error",
-    ERROR,
-    "A capsule that dies while an exception is pending leaves it as it is.",
-    "numpy/numpy#32697; jax-ml/jax#31271",
-)
-def destructor_keeps_error(lib: Library) -> None:
-    for form in forms(lib):
-        capsules = [form(lib.make())]
-        expect(_dlpack.drop(capsules), "the exception was lost or replaced")
-
-
-@check(
-    "ownership.used-capsule",
-    ERROR,
-    "The destructor of a consumed capsule does nothing, even while an exception is pending.",
-    PYTHON + ": the consumer renames the capsule",
-)
-def used_capsule(lib: Library) -> None:
-    for form in forms(lib):
-        capsules = [form(lib.make())]
-        held = Held(capsules[0])
-        expect(_dlpack.drop(capsules), "the exception was lost or replaced")
-        others = noise()
-        expect(flat(held.values()) == flat(lib.rows), f"the memory has {held.values()}")
-        held.release()
-        del others
-
-
-@check(
-    "ownership.deleter-present",
-    DEVIATION,
-    "A managed tensor that owns memory has a deleter.",
-    HEADER + ": DLManagedTensor.deleter",
-)
-def deleter_present(lib: Library) -> None:
-    expect(inspect_capsule(lib.either(lib.make()))["deleter"], "the deleter is NULL")
-
-
-# ---- read-only --------------------------------------------------------------------------------
-
-
-def read_only_array(lib: Library) -> Any:
-    return lib.optional("read_only")(lib.make())
-
-
-@check(
-    "readonly.flag",
-    DATA,
-    "An array that must not be written to is exported with READ_ONLY.",
-    HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY; data-apis/array-api#191",
-)
-def read_only_flag(lib: Library) -> None:
-    with allowed(BufferError):
-        capsule = lib.versioned(read_only_array(lib))
-    flags = inspect_capsule(capsule)["flags"]
-    expect(flags & structs.READ_ONLY, f"flags are {flags:#x}")
-
-
-@check(
-    "readonly.legacy-is-refused",
-    DEVIATION,
-    "An array that must not be written to has no legacy capsule, which cannot say so.",
-    ARRAY_API + ": BufferError; numpy/numpy#20742",
-)
-def read_only_legacy(lib: Library) -> "str | None":
-    array = read_only_array(lib)
-    error = expect_error(BufferError, lambda: lib.export(array), "legacy export of read-only data")
-    return told(error)
-
-
-@check(
-    "readonly.writable-has-no-flag",
-    DEVIATION,
-    "An array that can be written to is exported without READ_ONLY.",
-    HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY; numpy/numpy#28599",
-)
-def writable_has_no_flag(lib: Library) -> None:
-    lib.optional("write")
-    has_no_flag(lib, structs.READ_ONLY)
-
-
-@check(
-    "readonly.write-is-seen",
-    DATA,
-    "A write to the array is seen through its capsule.",
-    PYTHON + ": zero-copy",
-)
-def write_is_seen(lib: Library) -> None:
-    write = lib.optional("write")
-    array = lib.make()
-    held = Held(lib.either(array))
-    write(array, lib.numbers(50.0))
-    expect(flat(held.values())[0] == 50.0, f"the capsule has {held.values()}")
-
-
-# ---- views ------------------------------------------------------------------------------------
+# ---- the arrays, and the ways in which they are exported --------------------------------------
 
 BASE: Any = [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]]
 VIEWS: dict[str, Any] = {
@@ -672,56 +56,738 @@ VIEWS: dict[str, Any] = {
     "offset": [[5.0, 6.0, 7.0]],
     "broadcast": [[0.0] * 4, [4.0] * 4],
 }
-FLAT_BASE: Any = [float(i) for i in range(8)]
 FLAT_VIEWS: dict[str, Any] = {
     "strided": [0.0, 2.0, 4.0, 6.0],
     "offset": [float(i) for i in range(3, 8)],
 }
 
 
-def viewed(lib: Library, name: str) -> tuple[Any, Any]:
-    """(a view, its values)."""
-    if name not in lib.views:
-        raise NotApplicable(f"the adapter has no view {name}")
-    base, found = (BASE, VIEWS) if lib.max_ndim > 1 else (FLAT_BASE, FLAT_VIEWS)
-    return lib.views[name](lib.make(base)), found[name]
+def views(lib: Library) -> Iterator[tuple[str, Callable[[Any], Any], Any]]:
+    """The adapter's views of an array of BASE, or of its numbers: (name, function, values)."""
+    found = VIEWS if lib.has_rank(2) else FLAT_VIEWS if lib.has_rank(1) else {}
+    for name, values in found.items():
+        if name in lib.views:
+            yield name, lib.views[name], values
 
 
-def view_is_exported(lib: Library, name: str) -> None:
-    array, expected = viewed(lib, name)
+def base(lib: Library) -> Any:
+    return lib.make(BASE if lib.has_rank(2) else flat(BASE))
+
+
+def viewed(lib: Library, function: Callable[[Any], Any]) -> Any:
+    return function(base(lib))
+
+
+def imported(lib: Library, **fields: Any) -> Any:
+    """An array that was taken, if that is one of the library's own."""
+    with needed("takes no such array"):
+        found = lib.take(six(lib, **fields))
+    if not isinstance(found, type(lib.make())):
+        raise NotApplicable(f"what it takes is a {type(found).__name__}")
+    return found
+
+
+def wholes(lib: Library) -> Iterator[tuple[str, Make, Any]]:
+    yield "an array", lib.make, lib.rows
+    yield "an array that was taken", partial(imported, lib), lib.rows
+
+
+def arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
+    """(name, function that makes one, values)."""
+    yield from wholes(lib)
+    for name, function, values in views(lib):
+        yield f"a {name} view", partial(viewed, lib, function), values
+
+
+def read_only_arrays(lib: Library) -> Iterator[tuple[str, Make]]:
+    """Those that must not be written to, also by the library's own account."""
+    read_only = lib.optional("read_only")
+    is_read_only = getattr(lib.source, "is_read_only", lambda array: True)
+
+    def made(before: Any, after: Any = lambda array: array) -> Any:
+        array = after(read_only(before()))
+        if not is_read_only(array):
+            raise NotApplicable("it can be written to")
+        return array
+
+    yield "an array", partial(made, lib.make)
+    for name, function, _ in views(lib):
+        yield f"a {name} view", partial(made, partial(viewed, lib, function))
+        yield f"a {name} view of one", partial(made, partial(base, lib), function)
+
+
+def capsules(lib: Library) -> list[tuple[str, Callable[..., Any]]]:
+    """The forms of capsule that it exports: names, and functions of an array and keywords."""
+    array, found = lib.make(), []
+    for name, form in (("legacy", lib.export_or_skip), ("versioned", lib.versioned)):
+        with suppress(Exception, NotApplicable):
+            form(array)
+            found.append((name, form))
+    return found
+
+
+def every_way(lib: Library) -> Iterator[tuple[str, Export]]:
+    yield "legacy", lambda array: Held(lib.export(array))
+    yield "versioned", lambda array: Held(lib.versioned(array))
+    yield "by the table", lib.by_table
+
+
+def refusable(lib: Library) -> Iterator[tuple[Any, ...]]:
+    """Arrays in every way, and whether it may refuse them: legacy, or an array that was taken."""
+    for name, make, values, export in exports(lib, wholes, every_way):
+        yield name, make, values, "legacy" in name or "taken" in name, export
+
+
+def ways(lib: Library) -> Iterator[tuple[str, Export]]:
+    """Those in which it exports an array at all."""
+    for name, export in every_way(lib):
+        array = lib.make()
+        with suppress(Exception, NotApplicable):
+            export(array)
+            yield name, export
+
+
+def owners(lib: Library) -> Iterator[tuple[str, Export]]:
+    """The ways, and copies."""
+    yield from ways(lib)
+    for name, form in capsules(lib):
+        array = lib.make()
+        with suppress(Exception, NotApplicable):
+            form(array, copy=True)
+            yield f"{name}, a copy", partial(copied, form)
+
+
+def copied(form: Callable[..., Any], array: Any) -> Held:
+    return Held(form(array, copy=True))
+
+
+def exports(
+    lib: Library, of: Callable[[Library], Any] = arrays, by: Callable[[Library], Any] = ways
+) -> Iterator[tuple[Any, ...]]:
+    """Each array in each way: (names, function that makes one, what else there is, export)."""
+    for (name, *array), (way, export) in itertools.product([*of(lib)], [*by(lib)]):
+        yield f"{name}, {way}", *array, export
+
+
+def exported(make: Make, export: Export) -> tuple[Any, Held]:
+    """(array, its export); a BufferError is a refusal."""
+    array = make()
     with allowed(BufferError):
-        capsule = lib.either(array)
-    held = Held(capsule)
-    expect(held.values() == expected, f"{expected} became {held.values()}")
+        return array, export(array)
+
+
+def expect_held(held: Held, values: Any, what: str = "the export") -> None:
+    found = held.values()
+    expect(found == values, f"{what} has {found}, not {values}")
+
+
+def may_copy(lib: Library, array: Any, held: Held) -> bool:
+    """Whether an export says that it is a copy. A legacy one cannot: then the versioned one of the
+    same array, if there is any."""
+    if held.flags is None:
+        with suppress(Exception, NotApplicable):
+            return may_copy(lib, array, Held(lib.versioned(array)))
+        return True
+    return bool(held.flags & structs.IS_COPIED)
+
+
+# ---- what __dlpack__ and __dlpack_device__ return ---------------------------------------------
+
+
+@check("producer.device-is-a-pair", ERROR, "array API standard, __dlpack_device__")
+def device_is_a_pair(lib: Library) -> None:
+    """`__dlpack_device__()` returns two numbers, the type and the id."""
+    array = lib.make()
+    if hasattr(lib.source, "to_dlpack") and not hasattr(array, "__dlpack_device__"):
+        raise NotApplicable("the adapter exports")
+    found = array.__dlpack_device__()
+    expect(isinstance(found, tuple) and len(found) == 2, f"it returned {found!r}")
+    expect(all(isinstance(part, int) for part in found), f"it returned {found!r}")
+
+
+@check(
+    "producer.device-is-the-capsules", DATA, "array API standard, __dlpack_device__", over=exports
+)
+def device_is_the_capsules(lib: Library, make: Make, values: Any, export: Export) -> None:
+    """The device of an export is the one that `__dlpack_device__()` returns."""
+    array, held = exported(make, export)
+    if not hasattr(array, "__dlpack_device__"):
+        raise NotApplicable("has no __dlpack_device__")
+    said = tuple(int(part or 0) for part in array.__dlpack_device__())
+    found = held.tensor.device_type, held.tensor.device_id
+    expect(found == said, f"__dlpack_device__() returns {said}, and the export has {found}")
+
+
+@check("producer.capsule", ERROR, PYTHON + ": syntax for data interchange")
+def capsule(lib: Library) -> None:
+    """`__dlpack__()` returns a capsule named 'dltensor', or raises a BufferError."""
+    with allowed(BufferError):
+        found = lib.export(lib.make())
+    expect(type(found).__name__ == "PyCapsule", f"it returned {type(found).__name__}")
+    name = structs.capsule_name(found)
+    expect(name == "dltensor", f"without max_version the name is {name!r}")
+
+
+@check("producer.keywords", DEVIATION, ARRAY_API + " (2023.12)")
+def keywords(lib: Library) -> None:
+    """`__dlpack__` takes stream, max_version, dl_device and copy."""
+    array = lib.make()
+    refused = []
+    for name in ("stream", "max_version", "dl_device", "copy"):
+        try:
+            lib.export(array, **{name: None})
+        except TypeError as error:
+            refused.append(f"{name} ({told(error)})")
+        except BufferError:  # legacy capsules are refused
+            pass
+    expect(not refused, f"refused: {'; '.join(refused)}")
+
+
+@check("producer.unknown-keyword", ERROR, ARRAY_API + ": notes on max_version")
+def unknown_keyword(lib: Library) -> None:
+    """A keyword that `__dlpack__` does not have is a TypeError, so that a consumer can try
+    without."""
+    array = lib.make()
+    expect_error(TypeError, lambda: lib.export(array, of_the_next_standard=1), "unknown keyword")
+
+
+@check("producer.values", DATA, HEADER + ": DLTensor", over=refusable)
+def has_values(lib: Library, make: Make, values: Any, lax: bool, export: Export) -> None:
+    """An export has the shape and the elements of the array."""
+    array = make()
+    with allowed(BufferError if lax else ()):
+        held = export(array)
+    expect_held(held, values)
+
+
+def view_is_exported(lib: Library, export: Export, name: str) -> None:
+    found = [(function, values) for one, function, values in views(lib) if one == name]
+    if not found:
+        raise NotApplicable(f"the adapter has no view {name}")
+    ((function, values),) = found
+    expect_held(exported(partial(viewed, lib, function), export)[1], values)
 
 
 for _name in VIEWS:
     check(
         f"layout.export-{_name}",
         DATA,
-        f"A {_name} view is exported with its values, or refused with a BufferError.",
-        HEADER + ": DLTensor.strides",
+        HEADER + ": DLTensor.strides, DLTensor.byte_offset; pytorch/pytorch#168177",
+        over=ways,
+        sentence=f"A {_name} view is exported with its values, or refused with a BufferError.",
     )(partial(view_is_exported, name=_name))
 
 
 @check(
-    "layout.export-compact-strides",
+    "layout.export-conjugated",
     DATA,
-    "The strides of a compact array are those of row-major order, where there are any.",
-    HEADER + ": DLTensor.strides",
+    "pytorch/pytorch#72792: the standard has no flag for it",
+    over=ways,
 )
-def compact_strides(lib: Library) -> None:
-    found = inspect_capsule(lib.either(lib.make()))["strides"]
-    expect(found in (None, row_major(lib.shape)), f"strides are {found}")
+def conjugated(lib: Library, export: Export) -> None:
+    """A conjugate view is exported with its values, or refused with a BufferError."""
+    function = lib.optional("conjugated")
+    values = sample("complex64")
+    _, held = exported(lambda: function(lib.make(in_shape(values, lib.shape), "complex64")), export)
+    expect_held(held, in_shape((one.conjugate() for one in values), lib.shape))
 
 
 @check(
-    "offset.export",
+    "producer.description",
     DATA,
-    "A view that begins inside an array is exported from there, by data or by byte_offset.",
-    HEADER + ": DLTensor.byte_offset; pytorch/pytorch#168177",
+    HEADER + ": DLPackVersion, DLPACK_FLAG_BITMASK_*, DLDevice",
+    over=exports,
 )
-def offset_is_exported(lib: Library) -> None:
-    view, values = viewed(lib, "offset")
-    found, expected = flat(Held(lib.either(view)).values())[0], flat(values)[0]
-    expect(found == expected, f"the first element is {found}, not {expected}")
+def description(lib: Library, make: Make, values: Any, export: Export) -> None:
+    """An export has a version that was released, no flag but READ_ONLY and IS_COPIED, and on the
+    host the device's id 0."""
+    _, held = exported(make, export)
+    found = structs.fields(held.struct)
+    expect(found["version"] in (None, "1.0", "1.1", "1.2", "1.3"), f"version {found['version']}")
+    expect(not found["flags"] & ~3, f"flags are {found['flags']:#x}")
+    expect(found["device"][0] != 1 or found["device"][1] == 0, f"the device is {found['device']}")
+
+
+@check(
+    "producer.strides-present",
+    DEVIATION,
+    HEADER + ": DLTensor.strides; dmlc/dlpack#177",
+    over=exports,
+)
+def strides_present(lib: Library, make: Make, values: Any, export: Export) -> None:
+    """An export of version 1.2 or later has strides, unless there are no dimensions."""
+    _, held = exported(make, export)
+    found = structs.fields(held.struct)
+    if found["version"] in (None, "1.0", "1.1"):
+        raise NotApplicable("exports no such version")
+    expect(found["strides"] is not None, f"version {found['version']} without strides")
+
+
+@check("producer.scalar", DATA, HEADER + ": DLTensor.ndim", over=ways)
+def scalar(lib: Library, export: Export) -> None:
+    """An array without dimensions has ndim 0, and one element."""
+    if not lib.has_rank(0):
+        raise NotApplicable("has no such array")
+    with needed("has no such array"):
+        array = lib.make(3.0)
+    if lib.values(array) != 3.0:
+        raise NotApplicable(f"makes {lib.values(array)} of it")
+    with allowed(BufferError):
+        held = export(array)
+    expect(held.tensor.ndim == 0, f"ndim is {held.tensor.ndim}")
+    expect_held(held, 3.0)
+
+
+def without_elements(lib: Library) -> Iterator[tuple[Any, ...]]:
+    for way, export in ways(lib):
+        yield f"one dimension, {way}", [], [0], export
+        yield f"two dimensions, {way}", [[], []], [2, 0], export
+
+
+@check("producer.empty", DATA, HEADER + ": DLTensor.shape", over=without_elements)
+def empty(lib: Library, values: Any, shape: list[int], export: Export) -> None:
+    """An array without elements exports its shape."""
+    if not lib.has_rank(len(shape)):
+        raise NotApplicable("has no such array")
+    with needed("has no such array"):
+        array = lib.make(values)
+        if lib.values(array) != values:
+            raise NotApplicable(f"makes {lib.values(array)} of it")
+    with allowed(BufferError):
+        held = export(array)
+    found = structs.fields(held.struct)["shape"]
+    expect(found == shape, f"the shape is {found}")
+
+
+@check("producer.one-element", DATA, HEADER + ": DLTensor.strides; numpy/numpy#20336", over=ways)
+def one_element(lib: Library, export: Export) -> None:
+    """An array of one element exports it, whatever the strides."""
+    values = in_shape([7.0], lib.padded([1] * min(2, lib.max_ndim), 1))
+    with needed("has no such array"):
+        array = lib.make(values)
+    with allowed(BufferError):
+        expect_held(export(array), values)
+
+
+@check("producer.address", DATA, HEADER + ": DLTensor.data, DLTensor.byte_offset", over=exports)
+def address(lib: Library, make: Make, values: Any, export: Export) -> None:
+    """`data` plus byte_offset is where the library says that the first element is."""
+    address_of = lib.optional("address")
+    array, held = exported(make, export)
+    expected = address_of(array)
+    if held.start != expected and may_copy(lib, array, held):
+        raise Allowed("copies")
+    expect(
+        held.start == expected,
+        f"data + byte_offset is {held.start:#x}, the array is at {expected:#x}",
+    )
+
+
+@check("producer.shares", DATA, ARRAY_API + ": copy=None copies only where it must", over=exports)
+def shares(lib: Library, make: Make, values: Any, export: Export) -> None:
+    """Two exports of an array are of the same memory, unless they have IS_COPIED."""
+    array, first = exported(make, export)
+    second = export(array)
+    if first.start != second.start and may_copy(lib, array, first):
+        raise Allowed("copies")
+    expect(first.start == second.start, f"they are at {first.start:#x} and {second.start:#x}")
+
+
+# ---- element types ----------------------------------------------------------------------------
+
+
+def dtype_is_exported(lib: Library, export: Export, dtype: str) -> None:
+    values: Any = sample(dtype)
+    with needed(f"exports no {dtype}"):
+        array = lib.make(in_shape(values, lib.shape), dtype)
+        if flat(lib.values(array)) != values:
+            raise NotApplicable(f"makes {lib.values(array)} of these values")
+    with allowed(BufferError):
+        held = export(array)
+    code, bits, _ = FORMATS[dtype]
+    found = held.tensor.code, held.tensor.bits, held.tensor.lanes
+    expect(found == (code, bits, 1), f"{dtype} has {(code, bits, 1)}, and {found} was exported")
+    expect_held(held, in_shape(values, lib.shape))
+
+
+for _name in DTYPES:
+    check(
+        f"dtype.export-{_name}",
+        DATA,
+        HEADER + ": DLDataTypeCode, DLDataType",
+        over=ways,
+        sentence=f"{_name} is exported with its code and bits, and its values.",
+    )(partial(dtype_is_exported, dtype=_name))
+
+
+# ---- versions ---------------------------------------------------------------------------------
+
+
+def answers(lib: Library, version: Any, name: str) -> None:
+    with allowed(() if version and version[0] else BufferError, ""):
+        capsule = lib.export_or_skip(lib.make(), max_version=version)
+    found = structs.capsule_name(capsule)
+    expect(found == name, f"it gave {found!r}")
+    expect_held(Held(capsule), lib.rows)
+
+
+check(
+    "versions.none-is-legacy",
+    ERROR,
+    ARRAY_API + ": max_version",
+    sentence="max_version=None gives a legacy capsule.",
+)(partial(answers, version=None, name="dltensor"))
+
+check(
+    "versions.one-is-versioned",
+    DEVIATION,
+    ARRAY_API + ": max_version (recommended)",
+    over=lambda lib: ((f"max_version=(1, {minor})", (1, minor)) for minor in (0, 1, 2, 3, 99)),
+    sentence="max_version=(1, 0) and later minor versions give a versioned capsule.",
+)(partial(answers, name="dltensor_versioned"))
+
+
+@check("versions.old-is-legacy", ERROR, ARRAY_API + ": max_version")
+def old_is_legacy(lib: Library) -> None:
+    """max_version=(0, 8) gives a legacy capsule, or a BufferError."""
+    with allowed(BufferError, ""):
+        answers(lib, (0, 8), "dltensor")
+
+
+@check(
+    "versions.later",
+    ERROR,
+    ARRAY_API + ": max_version; DLPack's ABI",
+    over=lambda lib: (("max_version=(1, 99)", (1, 99)), ("max_version=(2, 0)", (2, 0))),
+)
+def later(lib: Library, version: tuple[int, int]) -> None:
+    """max_version=(1, 99) and (2, 0) give the newest capsule that the library has."""
+    capsule = lib.export_or_skip(lib.make(), max_version=version)
+    found = inspect_capsule(capsule)["version"]
+    expect(found in (None, "1.0", "1.1", "1.2", "1.3"), f"it gave version {found}")
+
+
+@check("versions.all-agree", DATA, PYTHON, over=wholes)
+def all_agree(lib: Library, make: Make, values: Any) -> None:
+    """The legacy and the versioned capsule, and what the table gives, describe the same memory."""
+    array = make()
+    held: list[tuple[str, Held]] = []
+    for name, export in ways(lib):
+        with suppress(BufferError):
+            held.append((name, export(array)))
+    for (here, one), (there, two) in itertools.pairwise(held):
+        first, second = described(one.tensor), described(two.tensor)
+        if may_copy(lib, array, one) or may_copy(lib, array, two):
+            second["data + byte_offset"] = first["data + byte_offset"]
+        for name, value in first.items():
+            other = second[name]
+            expect(value == other, f"{name}: {value} {here}, {other} {there}")
+
+
+def described(tensor: structs.Tensor) -> dict[str, Any]:
+    """What is the same in every description of the same memory."""
+    return {
+        "data + byte_offset": (tensor.data or 0) + tensor.byte_offset,
+        "device": (tensor.device_type, tensor.device_id),
+        "dtype": (tensor.code, tensor.bits, tensor.lanes),
+        "shape": structs.numbers(tensor.shape, tensor.ndim),
+    }
+
+
+# ---- streams ----------------------------------------------------------------------------------
+
+
+@check("streams.none", ERROR, ARRAY_API + ": stream", over=capsules)
+def stream_none(lib: Library, form: Callable[..., Any]) -> None:
+    """stream=None is taken for data on the host."""
+    try:
+        form(lib.make(), stream=None)
+    except (Exception, NotApplicable) as error:
+        raise Failed(told(error)) from error
+
+
+@check("streams.host-has-none", DEVIATION, ARRAY_API + ": stream")
+def host_has_none(lib: Library) -> None:
+    """A stream for data on the host is refused: only None is valid there."""
+    array = lib.make()
+    if inspect_capsule(lib.either(array))["device"][0] != 1:
+        raise NotApplicable("its arrays are not on the host")
+    with allowed(words=""):
+        lib.export(array, stream=7)
+    raise Failed("stream=7 was accepted")
+
+
+# ---- ownership --------------------------------------------------------------------------------
+
+
+@check(
+    "ownership.capsule-keeps-memory",
+    MEMORY,
+    PYTHON + ": the producer keeps the data until the deleter is called",
+    over=lambda lib: exports(lib, by=capsules),
+)
+def capsule_keeps_memory(lib: Library, make: Make, values: Any, form: Callable[..., Any]) -> None:
+    """A capsule keeps the memory alive when the array is gone."""
+    with allowed(BufferError):
+        capsule = form(make())
+    others = noise(lib)
+    expect_held(Held(capsule), values, "after the array was deleted the capsule")
+    del others
+
+
+@check(
+    "ownership.export-keeps-memory",
+    MEMORY,
+    PYTHON + ": the consumer renames the capsule; dmlc/dlpack#51",
+    over=lambda lib: exports(lib, by=owners),
+)
+def export_keeps_memory(lib: Library, make: Make, values: Any, export: Export) -> None:
+    """What was taken keeps the memory alive when array and capsule are gone."""
+    held = exported(make, export)[1]
+    others = noise(lib)
+    expect_held(held, values, "after the array was deleted the export")
+    held.release()
+    del others
+
+
+def pairs_of_exports(lib: Library) -> Iterator[tuple[Any, ...]]:
+    for (one, first), (other, second) in itertools.product([*owners(lib)], repeat=2):
+        yield f"{one}, and {other}", first, second
+
+
+@check("ownership.exports-are-apart", MEMORY, PYTHON, over=pairs_of_exports)
+def exports_are_apart(lib: Library, one: Export, other: Export) -> None:
+    """Releasing one export leaves another one, and the array, as they were."""
+    for outlives in (True, False):
+        array = lib.make()
+        first, second = one(array), other(array)
+        if not outlives:
+            del array
+        first.release()
+        others = noise(lib)
+        expect_held(second, lib.rows, "the other one")
+        second.release()
+        if outlives and hasattr(lib.source, "values"):
+            found = lib.values(array)
+            expect(found == lib.rows, f"the array has {found}")
+        del others
+
+
+COUNT = 3 * 21845
+
+
+def big(lib: Library) -> Any:
+    """COUNT elements in a shape like the library's: images have at most a few channels."""
+    ndim = len(lib.shape)
+    shape = (*lib.shape[: ndim - 2], COUNT // 3, 3) if ndim > 1 else (COUNT,)
+    return in_shape([1.0] * COUNT, shape)
+
+
+@check(
+    "ownership.unused-capsule",
+    MEMORY,
+    PYTHON + ": the capsule's destructor; quadrants#598",
+    over=capsules,
+)
+def unused_capsule(lib: Library, form: Callable[..., Any]) -> None:
+    """A capsule that nobody consumes gives its memory back when it dies."""
+    rows = big(lib)
+    with needed("has no such array"):
+        lib.make(rows)
+    expect_no_growth(lambda: form(lib.make(rows)), lib.itemsize * COUNT, "capsules unused")
+
+
+@check(
+    "ownership.released",
+    MEMORY,
+    HEADER + ": DLManagedTensor.deleter; apache/mahout#888",
+    over=owners,
+)
+def released(lib: Library, export: Export) -> None:
+    """The deleter gives everything back."""
+    rows = big(lib)
+    with needed("has no such array"):
+        lib.make(rows)
+
+    def step() -> None:
+        export(lib.make(rows)).release()
+
+    expect_no_growth(step, lib.itemsize * COUNT, "exports released")
+
+
+@check("ownership.small-exports", MEMORY, HEADER + ": DLManagedTensor.deleter", over=owners)
+def small_exports(lib: Library, export: Export) -> None:
+    """Exports leave nothing behind, however small, when they were released."""
+    array = lib.make()
+    expect_no_leak(lambda: export(array).release(), "exports released")
+
+
+#: Keywords that `__dlpack__` may or must refuse.
+REFUSED: dict[str, Any] = {
+    "stream": 7,
+    "dl_device": (12, 0),
+    "max_version": (0, 1),
+    "copy": "no such value",
+    "of_the_next_standard": 1,
+}
+
+
+def refused_keywords(lib: Library) -> Iterator[tuple[Any, ...]]:
+    for name, value in REFUSED.items():
+        yield f"{name}={value!r}", lib.make, {name: value}
+    if hasattr(lib.source, "read_only"):
+        yield "read-only", lambda: lib.source.read_only(lib.make()), {}
+
+
+@check("ownership.refused-exports", MEMORY, PYTHON + ": BufferError", over=refused_keywords)
+def refused_exports(lib: Library, make: Make, refused: dict[str, Any]) -> None:
+    """An export that is refused leaves the array as it was, and nothing behind."""
+    array = make()
+    try:
+        lib.export(array, **refused)
+    except Exception:
+        if held := again(lib, array):
+            expect_held(held, lib.rows)
+    else:
+        raise NotApplicable("it is not refused")
+
+    def step() -> None:
+        with suppress(Exception):
+            lib.export(make(), **refused)
+
+    expect_no_leak(step, "exports refused")
+
+
+@check(
+    "ownership.deleter-any-thread",
+    MEMORY,
+    PYTHON + "; dmlc/dlpack#103, #129; CV-CUDA#298",
+    over=lambda lib: exports(lib, by=owners),
+)
+def deleter_any_thread(lib: Library, make: Make, values: Any, export: Export) -> None:
+    """The deleter may be called on a thread that has no Python and no GIL."""
+    held = [exported(make, export)[1] for _ in range(8)]
+    gc.collect()
+    for one in held:
+        one.release("thread")
+
+
+def releases(lib: Library, export: Export, how: str, otherwise: str) -> None:
+    held = export(lib.make())
+    expect(held.release(how), otherwise)
+
+
+check(
+    "ownership.deleter-keeps-error",
+    ERROR,
+    "dmlc/dlpack#130; numpy/numpy#32697",
+    over=owners,
+    sentence="The deleter leaves a pending exception as it is.",
+)(partial(releases, how="pending", otherwise="the exception was lost or replaced"))
+
+check(
+    "ownership.deleter-sets-no-error",
+    ERROR,
+    "dmlc/dlpack#130",
+    over=owners,
+    sentence="The deleter leaves no exception behind.",
+)(partial(releases, how="here", otherwise="it set an exception"))
+
+
+@check(
+    "ownership.destructor-keeps-error", ERROR, "numpy/numpy#32697; jax-ml/jax#31271", over=capsules
+)
+def destructor_keeps_error(lib: Library, form: Callable[..., Any]) -> None:
+    """A capsule that dies while an exception is pending leaves it as it is, and no memory."""
+    expect(_dlpack.drop([form(lib.make())]), "the exception was lost or replaced")
+    expect_no_leak(lambda: _dlpack.drop([form(lib.make())]), "capsules that died")
+
+
+@check(
+    "ownership.used-capsule", ERROR, PYTHON + ": the consumer renames the capsule", over=capsules
+)
+def used_capsule(lib: Library, form: Callable[..., Any]) -> None:
+    """The destructor of a consumed capsule does nothing, even while an exception is pending."""
+    capsules = [form(lib.make())]
+    held = Held(capsules[0])
+    expect(_dlpack.drop(capsules), "the exception was lost or replaced")
+    others = noise()
+    expect_held(held, lib.rows)
+    held.release()
+    del others
+
+
+@check("ownership.references", MEMORY, "Python: references", over=owners)
+def references_are_given_back(lib: Library, export: Export) -> None:
+    """Exports that were released leave the array with the references that it had."""
+    array = lib.make()
+    export(array).release()  # caches of the type
+    before = sys.getrefcount(array)
+    for _ in range(8):
+        export(array).release()
+    gc.collect()
+    after = sys.getrefcount(array)
+    expect(abs(after - before) < 4, f"{after - before} references more after 8 exports")
+
+
+# ---- read-only --------------------------------------------------------------------------------
+
+
+@check(
+    "readonly.flag",
+    DATA,
+    HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY; data-apis/array-api#191",
+    over=partial(exports, of=read_only_arrays),
+)
+def read_only_flag(lib: Library, make: Make, export: Export) -> None:
+    """An array that must not be written to is exported with READ_ONLY, as a copy, or not at all."""
+    array, held = exported(make, export)
+    if held.flags is None:
+        raise NotApplicable("a legacy capsule has no flags")
+    if held.flags & structs.IS_COPIED and export(array).start != held.start:
+        raise Allowed("copies")
+    expect(held.flags & structs.READ_ONLY, f"flags are {held.flags:#x}")
+
+
+@check(
+    "readonly.legacy-is-refused",
+    DEVIATION,
+    ARRAY_API + ": BufferError; numpy/numpy#20742",
+    over=read_only_arrays,
+)
+def read_only_legacy(lib: Library, make: Make) -> str:
+    """An array that must not be written to has no legacy capsule, or one of a copy."""
+    array = make()
+    with due(BufferError):
+        first, second = Held(lib.export(array)), Held(lib.export(array))
+    expect(first.start != second.start, "it has one, of its own memory")
+    return "copies"
+
+
+@check(
+    "readonly.writable-has-no-flag",
+    DEVIATION,
+    HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY; numpy/numpy#28599",
+    over=exports,
+)
+def writable_has_no_flag(lib: Library, make: Make, values: Any, export: Export) -> None:
+    """An array that can be written to is exported without READ_ONLY."""
+    lib.optional("write")
+    array, held = exported(make, export)
+    if held.flags is None:
+        raise NotApplicable("a legacy capsule has no flags")
+    is_read_only = getattr(lib.source, "is_read_only", lambda array: False)
+    expect(not held.flags & structs.READ_ONLY or is_read_only(array), f"flags are {held.flags:#x}")
+
+
+@check("readonly.write-is-seen", DATA, PYTHON + ": zero-copy", over=exports)
+def write_is_seen(lib: Library, make: Make, values: Any, export: Export) -> None:
+    """A write to the array is seen through its export, unless that has IS_COPIED."""
+    write = lib.optional("write")
+    array, held = exported(make, export)
+    with allowed(words="cannot be written to: "):
+        write(array, lib.numbers(50.0))
+    found = flat(held.values())[0]
+    if found != 50.0 and may_copy(lib, array, held):
+        raise Allowed("copies")
+    expect(found == 50.0, f"the first element is {found}, and 50 was written")

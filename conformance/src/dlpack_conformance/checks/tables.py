@@ -2,7 +2,9 @@
 
 import ctypes
 import gc
+import math
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -14,7 +16,7 @@ from dlpack_conformance.checks.consumers import (
     expect_released,
     expect_unwritten,
     expect_values,
-    offer_address,
+    passes_through,
     six,
     stays_on,
     taken,
@@ -26,23 +28,28 @@ from dlpack_conformance.checks.layouts import (
     expect_layout,
     fields_of,
 )
-from dlpack_conformance.checks.producers import BIG, expect_same
-from dlpack_conformance.inspector import inspect_capsule, inspect_exchange_api
-from dlpack_conformance.producers import CUDA, Given, Offer, Tabled, new_table
+from dlpack_conformance.checks.producers import Make, arrays, described
+from dlpack_conformance.inspector import inspect_exchange_api
+from dlpack_conformance.producers import CUDA, Given, Offer, OfferByTable, aligned, new_table
 from dlpack_conformance.suite import (
     DATA,
     DEVIATION,
     ERROR,
+    FORMATS,
     MEMORY,
     Allowed,
+    Failed,
+    Held,
     Library,
     NotApplicable,
     allowed,
     check,
     expect,
     expect_no_growth,
+    expect_no_leak,
     flat,
-    noise,
+    in_shape,
+    row_major,
     told,
     values_in,
 )
@@ -57,13 +64,9 @@ def of(lib: Library) -> Any:
     return inspect_exchange_api(lib.exchange_api())
 
 
-@check(
-    "table.is-a-capsule",
-    MEMORY,
-    "The attribute is a capsule named 'dlpack_exchange_api'.",
-    TABLE + "; dmlc/dlpack#179",
-)
+@check("table.is-a-capsule", MEMORY, TABLE + "; dmlc/dlpack#179")
 def is_a_capsule(lib: Library) -> None:
+    """The attribute is a capsule named 'dlpack_exchange_api'."""
     capsule = lib.exchange_api()
     if capsule is None:
         raise NotApplicable("its type has no exchange table")
@@ -72,24 +75,16 @@ def is_a_capsule(lib: Library) -> None:
     expect(name == "dlpack_exchange_api", f"its name is {name!r}")
 
 
-@check(
-    "table.version",
-    DATA,
-    "The version of the table is one that was released.",
-    TABLE + "Header.version",
-)
+@check("table.version", DATA, TABLE + "Header.version")
 def table_version(lib: Library) -> None:
+    """The version of the table is one that was released."""
     found = of(lib)["version"]
     expect(found in ("1.2", "1.3"), f"the version is {found}")
 
 
-@check(
-    "table.functions",
-    MEMORY,
-    "All functions are there; only the one that borrows may be NULL.",
-    TABLE,
-)
+@check("table.functions", MEMORY, TABLE)
 def functions(lib: Library) -> None:
+    """All functions are there; only the one that borrows may be NULL."""
     missing = [
         name
         for name, there in of(lib)["functions"].items()
@@ -98,144 +93,26 @@ def functions(lib: Library) -> None:
     expect(not missing, f"NULL: {', '.join(missing)}")
 
 
-@check(
-    "table.stays",
-    MEMORY,
-    "The table is the same whenever it is looked up: a consumer may keep the pointer.",
-    TABLE + ": 'must be kept alive for the lifetime of the process'",
-)
+@check("table.stays", MEMORY, TABLE + ": 'must be kept alive for the lifetime of the process'")
 def stays(lib: Library) -> None:
+    """The table is the same whenever it is looked up: a consumer may keep the pointer."""
     first = lib.table()
     gc.collect()
     expect(lib.table() == first, "it moved")
 
 
-@check(
-    "table.gives-values",
-    DATA,
-    "managed_tensor_from_py_object_no_sync gives the array's values.",
-    TABLE,
-)
-def gives_values(lib: Library) -> None:
-    held = from_object(lib, lib.make())
-    found = values_in(held[1].tensor)
-    expect(flat(found) == flat(lib.rows), f"it gave {found}")
-
-
-def from_object(lib: Library, array: Any) -> Any:
-    """(Taken, struct) of an array by its table."""
-    status, held, error = _dlpack.call_from_object(lib.table(), array)
-    expect(status == 0, f"it returned {status}: {error!r}")
-    expect(held is not None, "it returned 0 and no managed tensor")
-    assert held is not None
-    return held, structs.managed_at(held.address, True)
-
-
-@check(
-    "table.sets-no-error",
-    ERROR,
-    "A function that returns 0 leaves no exception behind.",
-    TABLE,
-)
-def sets_no_error(lib: Library) -> None:
-    status, _, error = _dlpack.call_from_object(lib.table(), lib.make())
-    expect(status == 0, f"it returned {status}: {error!r}")
-    expect(error is None, f"it returned 0 and set {error!r}")
-
-
-@check(
-    "table.gives-a-known-version",
-    DATA,
-    "The managed tensor has a version that was released.",
-    TABLE,
-)
-def gives_a_known_version(lib: Library) -> None:
-    _, struct = from_object(lib, lib.make())
-    found = (struct.version.major, struct.version.minor)
-    expect(found[0] == 1 and found[1] <= 3, f"the version is {found}")
-
-
-@check(
-    "table.agrees-with-dlpack",
-    DATA,
-    "The table and `__dlpack__` describe the same memory.",
-    TABLE,
-)
-def agrees_with_dlpack(lib: Library) -> None:
-    array = lib.make()
-    _, struct = from_object(lib, array)
-    by_table = structs.fields(struct)
-    by_method = inspect_capsule(lib.either(array))
-    expect_same(by_table, by_method, "by the table", "by __dlpack__")
-
-
-@check(
-    "table.keeps-memory",
-    MEMORY,
-    "The managed tensor keeps the memory when the array is gone.",
-    TABLE,
-)
-def keeps_memory(lib: Library) -> None:
-    held, struct = from_object(lib, lib.make())
-    others = noise(lib)
-    found = values_in(struct.tensor)
-    expect(flat(found) == flat(lib.rows), f"after the array was deleted: {found}")
-    held.release()
-    del others
-
-
-@check(
-    "table.gives-back",
-    MEMORY,
-    "The deleter of what the table gave gives everything back.",
-    TABLE,
-)
-def gives_back(lib: Library) -> None:
-    def step() -> None:
-        held, _ = from_object(lib, lib.make(BIG))
-        held.release()
-
-    expect_no_growth(step, lib.itemsize * len(BIG), "exports by the table")
-
-
-@check(
-    "table.deleter-any-thread",
-    MEMORY,
-    "The deleter of what the table gave may be called without the GIL.",
-    TABLE + "; dmlc/dlpack#129",
-)
-def deleter_any_thread(lib: Library) -> None:
-    for _ in range(4):
-        held, _ = from_object(lib, lib.make())
-        held.release("thread")
-
-
-@check(
-    "table.read-only",
-    DATA,
-    "An array that must not be written to has READ_ONLY by the table too, or is refused.",
-    TABLE,
-)
-def read_only(lib: Library) -> "str | None":
-    array = lib.optional("read_only")(lib.make())
-    status, held, error = _dlpack.call_from_object(lib.table(), array)
-    if status or held is None:
-        return f"refused: {error!r}"
-    flags = structs.Versioned.from_address(held.address).flags
-    expect(flags & structs.READ_ONLY, f"flags are {flags:#x}")
-    return None
-
-
-@check(
-    "table.wrong-object",
-    ERROR,
-    "An object of another type is refused with an exception.",
-    TABLE + "; CVE-2020-15193",
-)
+@check("table.wrong-object", ERROR, TABLE + "; CVE-2020-15193")
 def wrong_object(lib: Library) -> None:
-    status, held, error = _dlpack.call_from_object(lib.table(), object())
-    expect(status != 0, f"it returned 0 and {held!r}")
-    expect(error is not None, f"it returned {status} without an exception")
+    """An object of another type is refused with an exception."""
+    lib.table()
+    for function in (lib.by_table, partial(borrow, lib)):
+        try:
+            function(object())
+        except Failed:
+            raise
+        except (Exception, NotApplicable):
+            continue
+        raise Failed("an object() was accepted")
 
 
 # ---- borrowing --------------------------------------------------------------------------------
@@ -246,50 +123,52 @@ def borrow(lib: Library, array: Any) -> structs.Tensor:
         raise NotApplicable("the function is NULL")
     room = structs.Tensor()
     status, _, error = _dlpack.call_borrow(lib.table(), array, ctypes.addressof(room))
-    expect(status == 0, f"it returned {status}: {error!r}")
+    if status:
+        expect(error is not None, f"it returned {status} without an exception")
+        raise error
+    expect(error is None, f"it returned 0 and set {error!r}")
     return room
 
 
-@check(
-    "table.borrows-values",
-    DATA,
-    "dltensor_from_py_object_no_sync describes the array's values.",
-    TABLE,
-)
-def borrows_values(lib: Library) -> None:
-    array = lib.make()
-    found = values_in(borrow(lib, array))
-    expect(flat(found) == flat(lib.rows), f"it described {found}")
+@check("table.borrows", DATA, TABLE, over=arrays)
+def borrows(lib: Library, make: Make, values: Any) -> None:
+    """dltensor_from_py_object_no_sync describes an array's values, in the memory that the owning
+    function gives."""
+    array = make()
+    with allowed(BufferError):
+        room, held = borrow(lib, array), lib.by_table(array)
+    found = values_in(room)
+    expect(found == values, f"it described {found}")
+    one, two = described(room), described(held.tensor)
+    expect(
+        one == two or held.struct.flags & structs.IS_COPIED, f"{one} is borrowed, and {two} given"
+    )
 
 
-@check(
-    "table.borrow-owns-nothing",
-    MEMORY,
-    "A borrowed description takes no reference to the array.",
-    TABLE + ": 'non-owning'",
-)
+@check("table.borrows-two", DATA, TABLE + ": valid as long as the object", over=arrays)
+def borrows_two(lib: Library, make: Make, values: Any) -> None:
+    """What was borrowed of one array stays as it is when another one is borrowed."""
+    first, second = make(), lib.make(in_shape([7.0], lib.padded([1] * min(2, lib.max_ndim), 1)))
+    with allowed(BufferError):
+        room = borrow(lib, first)
+        borrow(lib, second)
+    found = values_in(room)
+    expect(found == values, f"after another one was borrowed, {values} became {found}")
+    del first, second
+
+
+@check("table.borrow-owns-nothing", MEMORY, TABLE + ": 'non-owning'")
 def borrow_owns_nothing(lib: Library) -> None:
+    """A borrowed description takes no reference to the array, and no memory."""
     array = lib.make()
     borrow(lib, array)
     before = sys.getrefcount(array)
     kept = [borrow(lib, array) for _ in range(8)]
     expect(sys.getrefcount(array) == before, "references are left behind")
     del kept
-
-
-@check(
-    "table.borrow-agrees",
-    DATA,
-    "The borrowed description is of the memory that the owning one has.",
-    TABLE,
-)
-def borrow_agrees(lib: Library) -> None:
-    array = lib.make()
-    room = borrow(lib, array)
-    _, struct = from_object(lib, array)
-    one = (room.data or 0) + room.byte_offset
-    two = (struct.tensor.data or 0) + struct.tensor.byte_offset
-    expect(one == two, f"they are at {one:#x} and {two:#x}")
+    room, table = structs.Tensor(), lib.table()
+    place = ctypes.addressof(room)
+    expect_no_leak(lambda: _dlpack.call_borrow(table, array, place), "descriptions")
 
 
 # ---- making objects ---------------------------------------------------------------------------
@@ -297,7 +176,7 @@ def borrow_agrees(lib: Library) -> None:
 
 def give(lib: Library, **fields: Any) -> tuple[Given, Any]:
     """(managed tensor, what its table makes of it)."""
-    given = six(lib, **fields).managed(True)
+    given = six(lib, **fields).new(True)
     return given, given_to(lib, given)
 
 
@@ -310,26 +189,19 @@ def given_to(lib: Library, given: Given) -> Any:
     return result
 
 
-@check(
-    "table.makes-an-array",
-    DATA,
-    "managed_tensor_to_py_object_no_sync makes an array of the values.",
-    TABLE,
-)
+@check("table.makes-an-array", DATA, TABLE)
 def makes_an_array(lib: Library) -> None:
+    """managed_tensor_to_py_object_no_sync makes an array of the values."""
     _, (status, made, error) = give(lib)
     expect(status == 0, f"it returned {status}: {error!r}")
+    expect(error is None, f"it returned 0 and set {error!r}")
     expect(isinstance(made, type(lib.make())), f"it made {type(made).__name__}")
     expect_values(lib, made, lib.rows, "the array")
 
 
-@check(
-    "table.array-owns-the-tensor",
-    MEMORY,
-    "The array that it made releases the managed tensor once, when it is gone.",
-    TABLE + ": 'ownership of the tensor is stolen'",
-)
+@check("table.array-owns-the-tensor", MEMORY, TABLE + ": 'ownership of the tensor is stolen'")
 def array_owns_the_tensor(lib: Library) -> None:
+    """The array that it made releases the managed tensor once, when it is gone."""
     given, (status, made, error) = give(lib)
     expect(status == 0, f"it returned {status}: {error!r}")
     expect(given.deleted == 0 or flat(lib.values(made)) == flat(lib.rows), "released early")
@@ -338,13 +210,23 @@ def array_owns_the_tensor(lib: Library) -> None:
     expect(given.deleted == 1, f"the deleter was called {given.deleted} times")
 
 
-@check(
-    "table.refusal-has-an-error",
-    ERROR,
-    "A managed tensor that it refuses is reported with an exception.",
-    TABLE,
-)
+@check("table.small-objects", MEMORY, TABLE)
+def small_objects(lib: Library) -> None:
+    """Arrays that it made leave nothing behind, however small."""
+    memory, table = aligned(lib.packed(*range(6))), lib.table()
+    fields = {"data": _dlpack.address(memory), "shape": lib.shape, "dtype": lib.dtype_fields}
+    fields |= {"strides": tuple(row_major(lib.shape)), "deleter": 5}
+
+    def step() -> None:
+        given = _dlpack.Managed(True, memory, None, **fields)
+        _dlpack.call_to_object(table, _dlpack.take(given.capsule()))
+
+    expect_no_leak(step, "arrays made by the table")
+
+
+@check("table.refusal-has-an-error", ERROR, TABLE)
 def refusal_has_an_error(lib: Library) -> "str | None":
+    """A managed tensor that it refuses is reported with an exception."""
     _, (status, _, error) = give(lib, dtype=(200, 32, 1))
     if status == 0:
         return "accepted"
@@ -352,18 +234,12 @@ def refusal_has_an_error(lib: Library) -> "str | None":
     return told(error)
 
 
-@check(
-    "table.refusal-does-not-release-twice",
-    MEMORY,
-    "A managed tensor that it refuses is released at most once by it.",
-    TABLE + ": silent on failure",
-)
+@check("table.refusal-does-not-release-twice", MEMORY, TABLE + ": silent on failure")
 def refusal_at_most_once(lib: Library) -> None:
-    given, (status, made, _) = give(lib, dtype=(200, 32, 1))
-    del made
+    """A managed tensor that it refuses is released at most once by it."""
+    given = give(lib, dtype=(200, 32, 1))[0]
     gc.collect()
     expect(given.deleted <= 1, f"the deleter was called {given.deleted} times")
-    expect(status == 0 or given.deleted == 0, "it released what the caller still owns")
 
 
 def object_in(result: Any) -> Any:
@@ -383,25 +259,21 @@ for _name, _layout in LAYOUTS.items():
     check(
         f"table.makes-{_name}",
         DATA,
-        f"{_layout.title} has its values in the array that the table makes, or is refused.",
         TABLE + "; " + _layout.clause,
-        check_of(_name),
+        after=check_of(_name),
+        sentence=f"{_layout.title} arrives in the array that the table makes, or is refused.",
     )(partial(makes_a_layout, layout=_layout))
 
 
 def given_read_only(lib: Library) -> tuple[Offer, Any]:
     """A producer of READ_ONLY memory, and the object that the table makes of it."""
     offer = six(lib, flags=structs.READ_ONLY)
-    return offer, object_in(given_to(lib, offer.managed(True)))
+    return offer, object_in(given_to(lib, offer.new(True)))
 
 
-@check(
-    "table.makes-read-only",
-    DATA,
-    "READ_ONLY memory is not written to through the array that the table makes.",
-    TABLE + "; DLPACK_FLAG_BITMASK_READ_ONLY",
-)
+@check("table.makes-read-only", DATA, TABLE + "; DLPACK_FLAG_BITMASK_READ_ONLY")
 def makes_read_only(lib: Library) -> None:
+    """READ_ONLY memory is not written to through the array that the table makes."""
     write = lib.optional("write")
     offer, made = given_read_only(lib)
     with suppress(Exception):
@@ -409,40 +281,27 @@ def makes_read_only(lib: Library) -> None:
     expect_unwritten(offer)
 
 
-@check(
-    "table.makes-read-only-again",
-    DATA,
-    "The array that the table makes of READ_ONLY memory is exported as READ_ONLY again.",
-    TABLE + "; DLPACK_FLAG_BITMASK_READ_ONLY",
-)
+@check("table.makes-read-only-again", DATA, TABLE + "; DLPACK_FLAG_BITMASK_READ_ONLY")
 def makes_read_only_again(lib: Library) -> None:
-    offer, made = given_read_only(lib)
-    with allowed(BufferError):
-        found = inspect_capsule(lib.versioned(made))
-    if found["data"] + found["byte_offset"] != offer_address(offer):
-        raise Allowed("copies")
-    expect(found["flags"] & structs.READ_ONLY, f"flags are {found['flags']:#x}")
+    """The array that the table makes of READ_ONLY memory is exported as READ_ONLY again."""
+    passes_through(lib, *given_read_only(lib))
 
 
 @check(
     "table.makes-nothing-of-the-next-major",
-    DEVIATION,  # the caller has seen that the table is of version 1
-    "A managed tensor of version 2.0 is refused.",
+    DEVIATION,
     TABLE + "; DLPackVersion: 'it is not safe to access any other field'",
 )
 def makes_nothing_of_the_next_major(lib: Library) -> str:
+    """A managed tensor of version 2.0 is refused."""
     _, (status, _, error) = give(lib, version=(2, 0))
     expect(status != 0, "version 2.0 was accepted")
     return repr(error)
 
 
-@check(
-    "table.makes-what-is-on-its-device",
-    MEMORY,
-    "Memory of another device is refused, or described as such without being read.",
-    TABLE + "; DLDevice",
-)
+@check("table.makes-what-is-on-its-device", MEMORY, TABLE + "; DLDevice")
 def makes_what_is_on_its_device(lib: Library) -> str:
+    """Memory of another device is refused, or described as such without being read."""
     _, result = give(lib, device=CUDA, data=UNMAPPED)
     return stays_on(lib, object_in(result), CUDA)
 
@@ -451,49 +310,73 @@ def makes_what_is_on_its_device(lib: Library) -> str:
 
 
 def allocate(lib: Library, attached: bool = True, **fields: Any) -> Any:
-    """The result of the allocator for a prototype of two rows of three elements."""
-    shape = fields.pop("shape", (2, 3))
+    """The result of the allocator for a prototype, whose strides and flags mean nothing."""
+    shape = fields.pop("shape", lib.shape)
     room = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+    strides = (ctypes.c_int64 * max(len(shape), 1))(*range(100, 100 + len(shape)))
     prototype = structs.Tensor()
     prototype.device_type, prototype.device_id = fields.pop("device", (1, 0))
     prototype.ndim = len(shape)
-    prototype.code, prototype.bits, prototype.lanes = lib.dtype_fields
-    prototype.shape = room
+    prototype.code, prototype.bits, prototype.lanes = fields.pop("dtype", lib.dtype_fields)
+    prototype.shape, prototype.strides = room, strides
     return _dlpack.call_allocate(lib.table(), ctypes.addressof(prototype), attached)
 
 
-@check(
-    "table.allocates",
-    DATA,
-    "managed_tensor_allocator gives a tensor of the shape, type and device of the prototype.",
-    TABLE,
-)
-def allocates(lib: Library) -> "str | None":
-    (status, held, _), _, kind, message = allocate(lib)
-    if status and kind == "NotImplementedError":
-        return f"not implemented: {message}"
-    expect(status == 0 and held is not None, f"it returned {status}: {kind}: {message}")
-    assert held is not None
-    found = structs.fields(structs.Versioned.from_address(held.address))
-    expect(found["shape"] == [2, 3], f"the shape is {found['shape']}")
-    dtype = tuple(found["dtype"].values())
-    expect(dtype == lib.dtype_fields, f"the element type is {dtype}")
-    expect(found["device"][0] == 1, f"the device is {found['device']}")
-    expect(found["strides"] in (None, [3, 1]), f"the strides are {found['strides']}")
-    ctypes.memset(
-        found["data"] + found["byte_offset"], 1, 6 * lib.itemsize
-    )  # the memory must be writable
+def prototypes(lib: Library) -> Iterator[tuple[Any, ...]]:
+    for name in lib.dtypes:
+        if name in FORMATS:
+            yield f"{name}, {lib.shape}", lib.shape, (*FORMATS[name][:2], 1)
+    for shape in ((), (2, 0), (3,), (2, 3, 4)):
+        if lib.has_rank(len(shape)):
+            yield f"{lib.dtype}, {shape}", shape, lib.dtype_fields
+
+
+@check("table.allocates", DATA, TABLE, over=prototypes)
+def allocates(lib: Library, shape: Any, dtype: Any) -> None:
+    """managed_tensor_allocator gives a row-major tensor of the shape, type and device of the
+    prototype, which can be written to."""
+    (status, taken, _), calls, kind, message = allocate(lib, shape=shape, dtype=dtype)
+    if status and (
+        kind == "NotImplementedError" or (shape, dtype) != (lib.shape, lib.dtype_fields)
+    ):
+        raise NotApplicable(f"{kind}: {message}")
+    expect(status == 0 and taken is not None, f"it returned {status}: {kind}: {message}")
+    expect(calls == 0, f"it returned 0, and SetError was called: {kind}: {message}")
+    held = Held(taken)
+    found = structs.fields(held.struct)
+    expect((found["shape"] or []) == [*shape], f"the shape is {found['shape']}")
+    expect(tuple(found["dtype"].values()) == dtype, f"the element type is {found['dtype']}")
+    expect(found["device"] == [1, 0], f"the device is {found['device']}")
+    expect(found["version"] in ("1.0", "1.1", "1.2", "1.3"), f"version {found['version']}")
+    expect(not found["flags"] & ~structs.IS_COPIED, f"flags are {found['flags']:#x}")
+    expect(found["deleter"], "the deleter is NULL")
+    size = math.prod(shape)
+    if size:
+        expect(found["strides"] in (None, row_major(shape)), f"the strides are {found['strides']}")
+    ctypes.memset(held.start, 1, size * dtype[1] // 8)
+    other = allocate(lib, shape=shape, dtype=dtype)[0][1]
+    expect(not size or Held(other).start != held.start, "the next one has the same memory")
     held.release()
-    return None
 
 
-@check(
-    "table.allocates-without-the-gil",
-    MEMORY,
-    "managed_tensor_allocator may be called without the GIL.",
-    TABLE + ": SetError 'may have to ensure the GIL'",
-)
+@check("table.allocated-is-released", MEMORY, TABLE)
+def allocated_is_released(lib: Library) -> None:
+    """What was allocated is freed by its deleter."""
+
+    def step(shape: tuple[int, ...]) -> None:
+        taken = allocate(lib, shape=shape)[0][1]
+        if taken is None:
+            raise NotApplicable("it was refused")
+        taken.release()
+
+    big = (*lib.shape[:-2], 1 << 14, 3) if len(lib.shape) > 1 else (3 << 14,)
+    expect_no_growth(partial(step, big), lib.itemsize * math.prod(big), "tensors allocated")
+    expect_no_leak(partial(step, lib.shape), "tensors allocated")
+
+
+@check("table.allocates-without-the-gil", MEMORY, TABLE + ": SetError 'may have to ensure the GIL'")
 def allocates_without_the_gil(lib: Library) -> "str | None":
+    """managed_tensor_allocator may be called without the GIL."""
     (status, held, _), _, kind, message = allocate(lib, attached=False)
     if status:
         return f"{kind}: {message}"
@@ -501,13 +384,9 @@ def allocates_without_the_gil(lib: Library) -> "str | None":
     return None
 
 
-@check(
-    "table.allocator-tells-errors",
-    ERROR,
-    "A prototype that it refuses is reported by SetError, once.",
-    TABLE,
-)
+@check("table.allocator-tells-errors", ERROR, TABLE)
 def allocator_tells_errors(lib: Library) -> "str | None":
+    """A prototype that it refuses is reported by SetError, once."""
     (status, held, _), calls, kind, message = allocate(lib, device=(12, 0))
     if status == 0:
         expect(held is not None, "it returned 0 and no managed tensor")
@@ -517,13 +396,9 @@ def allocator_tells_errors(lib: Library) -> "str | None":
     return f"{kind}: {message}"
 
 
-@check(
-    "table.allocator-refuses-overflow",
-    MEMORY,
-    "A prototype of more bytes than 64 bits count is refused.",
-    TABLE,
-)
+@check("table.allocator-refuses-overflow", MEMORY, TABLE)
 def allocator_refuses_overflow(lib: Library) -> str:
+    """A prototype of more bytes than 64 bits count is refused."""
     (status, held, _), _, kind, message = allocate(lib, shape=(1 << 33, 1 << 33))
     if held is not None:
         held.forget()
@@ -531,13 +406,9 @@ def allocator_refuses_overflow(lib: Library) -> str:
     return f"{kind}: {message}"
 
 
-@check(
-    "table.host-stream",
-    DATA,
-    "current_work_stream gives NULL for the host.",
-    TABLE,
-)
+@check("table.host-stream", DATA, TABLE)
 def host_stream(lib: Library) -> None:
+    """current_work_stream gives NULL for the host."""
     status, stream, error = _dlpack.call_stream(lib.table(), 1, 0)
     expect(status == 0, f"it returned {status}: {error!r}")
     expect(stream == 0, f"the stream is {stream}")
@@ -546,79 +417,32 @@ def host_stream(lib: Library) -> None:
 # ---- a library that reads tables --------------------------------------------------------------
 
 
-def tabled(lib: Library, **changes: Any) -> tuple[Given, Any]:
-    """(managed tensor, an object that has it, with a table), for a library that reads tables."""
+def tabled(lib: Library, **changes: Any) -> Offer:
+    """A producer whose type has a table of its own, for a library that reads tables."""
     if not lib.takes_tables:
         raise NotApplicable("it reads no tables")
-    given = six(lib).managed(True)
-    return given, producing(**changes)(given)
+    offer = compact(lib, "table")
+    table = _dlpack.table_capsule(new_table(**changes))
+    names = {**vars(OfferByTable), "__dlpack_c_exchange_api__": table}
+    offer.__class__ = type("Changed", (Offer,), names)
+    return offer
 
 
-@check(
-    "table.is-read",
-    DATA,
-    "A library that reads tables takes an object that has one, with its values.",
-    TABLE,
-)
-def is_read(lib: Library) -> None:
-    _, producer = tabled(lib)
-    expect_values(lib, taken(lib, producer, "an object with a table"), lib.rows)
-
-
-@check(
-    "table.what-was-read-is-released",
-    MEMORY,
-    "What came by a table is released once.",
-    TABLE,
-)
-def what_was_read_is_released(lib: Library) -> None:
-    given, producer = tabled(lib)
-    result = taken(lib, producer, "an object with a table")
-    expect(given.deleted <= 1, f"the deleter was called {given.deleted} times")
-    del result, producer
-    gc.collect()
-    expect(given.handed == given.deleted, f"{given.handed} given, {given.deleted} released")
-
-
-def producing(**changes: Any) -> type:
-    """A new type with a table, and `__dlpack__` for those who need that."""
-
-    class Both(Tabled):
-        if changes:
-            __dlpack_c_exchange_api__ = _dlpack.table_capsule(new_table(**changes))
-
-        def __dlpack_device__(self) -> Any:
-            return (1, 0)
-
-        def __dlpack__(self, **keywords: Any) -> Any:
-            return self.managed.capsule()
-
-    return Both
-
-
-@check(
-    "table.of-the-next-major",
-    MEMORY,
-    "A table of version 2 is not used: `__dlpack__` is called instead, or the object refused.",
-    TABLE + "Header.prev_api",
-)
+@check("table.of-the-next-major", MEMORY, TABLE + "Header.prev_api")
 def of_the_next_major(lib: Library) -> None:
+    """A table of version 2 is not used: `__dlpack__` is called instead, or the object refused."""
     before = _dlpack.table_calls()
-    _, producer = tabled(lib, major=2)
+    producer = tabled(lib, major=2)
     with suppress(*REFUSALS, AttributeError):
         result = lib.take(producer)
         expect_values(lib, result, lib.rows)
     expect(_dlpack.table_calls() == before, "its function was called")
 
 
-@check(
-    "table.with-a-null-function",
-    MEMORY,
-    "A table without the function that gives a tensor is not called.",
-    TABLE,
-)
+@check("table.with-a-null-function", MEMORY, TABLE)
 def with_a_null_function(lib: Library) -> None:
-    _, producer = tabled(lib, without="from_object")
+    """A table without the function that gives a tensor is not called."""
+    producer = tabled(lib, without="from_object")
     with allowed(words=""):
         lib.take(producer)
 
@@ -626,29 +450,38 @@ def with_a_null_function(lib: Library) -> None:
 @check(
     "table.error-passes",
     ERROR,
-    "The exception of a table's function reaches the caller, or `__dlpack__` is asked.",
     TABLE,
+    over=lambda lib: ((mode, mode) for mode in ("raise", "raise, give")),
 )
-def error_passes(lib: Library) -> "str | None":
-    given, producer = tabled(lib)
-    producer.mode = "raise"
+def error_passes(lib: Library, mode: str) -> "str | None":
+    """The exception of a table's function reaches the caller, or `__dlpack__` is called, even if
+    the function has stored a tensor."""
+    producer: Any = tabled(lib)
+    producer.mode = mode
     try:
         lib.take(producer)
     except LookupError:
         return None
     except Exception as error:
-        expect(False, f"it became {told(error)}")
-    expect(given.handed > 0, "it was swallowed")
-    return "__dlpack__ was asked"
+        raise Failed(f"it became {told(error)}") from error
+    expect(producer.asked, "it was swallowed")
+    return "__dlpack__ was called"
 
 
-@check(
-    "table.number-is-not-followed",
-    MEMORY,
-    "An attribute that is a number, as before 1.3, is not dereferenced unless it was agreed.",
-    "dmlc/dlpack#180; pytorch/pytorch#169724",
-)
+@check("table.of-the-type", MEMORY, TABLE + ": an attribute of the type")
+def of_the_type(lib: Library) -> None:
+    """A table that an object has, and its type has not, is not used: proxies have such ones."""
+    if not lib.takes_tables:
+        raise NotApplicable("it reads no tables")
+    before, offer = _dlpack.table_calls(), compact(lib)
+    vars(offer).update(__dlpack_c_exchange_api__=OfferByTable.__dlpack_c_exchange_api__)
+    expect_values(lib, taken(lib, offer, "a proxy"), lib.rows)
+    expect(_dlpack.table_calls() == before, "its function was called")
+
+
+@check("table.number-is-not-followed", MEMORY, "dmlc/dlpack#180; pytorch/pytorch#169724")
 def number_is_not_followed(lib: Library) -> None:
+    """An attribute that is a number, as before 1.3, is not dereferenced unless it was agreed."""
     if not lib.takes_tables:
         raise NotApplicable("it reads no tables")
 
@@ -664,22 +497,7 @@ def number_is_not_followed(lib: Library) -> None:
         expect_released(offer)
 
 
-@check(
-    "table.prev-chain-ends",
-    MEMORY,
-    "The chain of older tables ends.",
-    TABLE + "Header.prev_api",
-)
+@check("table.prev-chain-ends", MEMORY, TABLE + "Header.prev_api")
 def prev_chain_ends(lib: Library) -> None:
+    """The chain of older tables ends."""
     expect(not of(lib)["chain_is_cut"], "it does not end")
-
-
-@check(
-    "table.strides-present",
-    DEVIATION,
-    "What the table gives has strides, as of version 1.2.",
-    "DLPack 1.3, dlpack.h: DLTensor.strides",
-)
-def strides_present(lib: Library) -> None:
-    _, struct = from_object(lib, lib.make())
-    expect(bool(struct.tensor.strides), "strides are NULL")
