@@ -44,14 +44,13 @@ html_theme = "furo"
 html_title = f"fastdl {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-# Where the sources are: a link on every page, once pyproject.toml has the address.
+# Where the sources are: a link on every page.
 SOURCE = re.search(r'(?m)^Source = "(.*)"', (DOCS.parent / "pyproject.toml").read_text())
-if SOURCE and "OWNER" not in SOURCE[1]:
-    html_theme_options = {
-        "source_repository": SOURCE[1],
-        "source_branch": "main",
-        "source_directory": "docs/",
-    }
+html_theme_options = {
+    "source_repository": SOURCE[1],
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
 html_copy_source = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"

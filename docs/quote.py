@@ -8,7 +8,7 @@ Markdown file. Two of them are for text that the file contains, and a forge show
 
 <!-- quote: examples/c/axpy.c -->, before a fenced block: the block is that file. With #axpy after
 the path it is the part of the file between the comments [axpy] and [/axpy], without indentation.
-Such comments are lines of their own, and never quoted.
+Such comments are lines of their own, and never quoted; nor is the line with the licence of a file.
 
 <!-- generated: benchmarks.summary:exchanges -->, up to <!-- end generated -->: the lines that this
 function of this module yields.
@@ -45,6 +45,9 @@ FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})")
 #: A comment that marks the beginning or the end of a part, in the languages of the examples.
 PART = re.compile(r"\s*(?://|#|/\*|<!--)\s*\[(?P<end>/?)(?P<name>[\w-]+)\]\s*(?:\*/|-->)?\s*")
 
+#: The line with the licence of a file, where it is all of a comment.
+LICENCE = re.compile(r"(?:#|//|/\*) SPDX-" r"License-Identifier: [\w.-]+(?: \*/)?")
+
 
 class QuoteError(Exception):
     """Something that cannot be quoted as asked."""
@@ -61,7 +64,8 @@ def quoted(source: Path, part: str | None) -> list[str]:
         raise QuoteError(f"there is no file {source}") from None
     if part is not None:
         lines = lines[slice(*borders(lines, source, part))]
-    text = textwrap.dedent("\n".join(line for line in lines if not PART.fullmatch(line)))
+    lines = [line for line in lines if not (PART.fullmatch(line) or LICENCE.fullmatch(line))]
+    text = textwrap.dedent("\n".join(lines))
     return text.strip("\n").splitlines()
 
 
@@ -314,7 +318,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; 1 if all is not well")
     parser.add_argument("files", nargs="*", type=Path, help="Markdown files (README.md and docs/)")
     options = parser.parse_args(arguments)
-    failed = False
+    failed = stale = False
     for path in options.files or documents():
         old = path.read_text()
         try:
@@ -326,12 +330,14 @@ def main(arguments: list[str] | None = None) -> int:
         if new == old:
             continue
         if options.check:
-            failed = True
+            failed = stale = True
             before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
             sys.stderr.writelines(difflib.unified_diff(before, after, str(path), "as it should be"))
         else:
             path.write_text(new)
             print(f"{path}: quotes renewed")
+    if stale:
+        print("to renew them: python docs/quote.py", file=sys.stderr)
     return int(failed)
 
 

@@ -1156,4 +1156,6 @@ def test_every_file_has_a_row():
 
     folder = Path(fastdl._bridges.__file__).parent
     files = {path.stem for path in folder.glob("[!_]*.py")} - {"bridge", "lookup"}
-    assert files == set(lookup.LIBRARIES.values())
+    rows = set(lookup.LIBRARIES.values())
+    assert files - rows == set(), "add a row to LIBRARIES in src/fastdl/_bridges/lookup.py"
+    assert rows - files == set(), "add a file to src/fastdl/_bridges, as docs/add-a-library.md says"

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import re
 import sys
 import weakref
 
@@ -797,6 +798,28 @@ def test_a_header_that_is_newer_than_the_package(tmp_path):
     with pytest.raises(ImportError, match=r"of interface 1\.1, .* 1\.0, .*: upgrade fastdlpack"):
         api.import_runtime()
     assert api.borrow(np.arange(3.0))["owned"] is True  # as before the call
+
+
+#: fastdl.h, fastdl.c and dlpack.h of the last release, once there is one.
+HEADERS = [ROOT / "include" / "fastdl", *ROOT.glob("tests/header/released")]
+
+
+@pytest.mark.parametrize("folder", HEADERS, ids=lambda folder: folder.name)
+def test_the_header_of_the_last_release(folder):
+    """And this one, so that the module is known to work. If the interface has another major number,
+    the header goes on by itself."""
+    header = folder / "fastdl.h"
+    (major,) = re.findall(r"#define FASTDL_ABI_MAJOR (\d+)", header.read_text(encoding="utf-8"))
+    api = extension("released", f"released_{folder.name}", f'-DHEADER="{header.as_posix()}"')
+    x = fastdl.asarray(np.arange(3.0))
+    assert api.doubled(x).tolist() == [0, 2, 4]
+    if int(major) == Runtime.from_address(address_in(fastdl._core.exchange.runtime)).major:
+        api.import_runtime()
+        assert api.doubled(np.arange(3.0)[::-1]).tolist() == [4, 2, 0]
+    else:
+        with pytest.raises(ImportError, match="fastdl.h of interface"):
+            api.import_runtime()
+    assert api.doubled(x).tolist() == [0, 2, 4]
 
 
 # ---- facts ----------------------------------------------------------------------------------

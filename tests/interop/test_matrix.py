@@ -18,6 +18,7 @@ from .peers import LIBRARIES, Peer
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = Path(runner.__file__).parent / "requirements"
+MEASURE = "to measure a new row of peers.py: nox -s matrix -- --write"
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +31,12 @@ def results():
 
 def test_the_page_shows_each_row():
     page = "\n".join([*report.refusals(), *report.sections()])
-    assert page.count("<summary>") == len(LIBRARIES) + len(ROWS)
+    assert page.count("<summary>") == len(LIBRARIES) + len(ROWS), MEASURE
     assert "| refused: `" in page
 
 
 def test_every_row_has_results(results):
-    assert results.keys() == {"grid", *ROWS, *(peer.name for peer in LIBRARIES)}
+    assert results.keys() == {"grid", *ROWS, *(peer.name for peer in LIBRARIES)}, MEASURE
     assert all(results.values())
 
 

@@ -1,5 +1,5 @@
-"""What a release says about itself: versions, links, placeholders, commands, and lists that have to
-agree. What is in a wheel is for test_wheel.py."""
+"""What a release says about itself: versions, addresses, workflows, and lists that have to agree.
+What is in a wheel is for test_wheel.py."""
 
 import re
 import runpy
@@ -14,9 +14,8 @@ from tests.support.isolate import run_python
 
 ROOT = Path(__file__).parents[2]
 HEADERS = "fastdl.include.fastdl"
-REPOSITORY = "github.com/OWNER/fastdl"
 MADE = {"_build", "build", "fastdlpack.egg-info", "PKG-INFO"}
-OURS = ("docs", "include", "src", "tests", "benchmarks", ".ci", ".github")
+OURS = ("docs", "include", "src", "tests", "benchmarks", "conformance", ".ci", ".github")
 
 
 def read(path):
@@ -38,29 +37,33 @@ def texts():
 
 
 def test_one_version():
-    """The header and the citation cannot look it up; the changelog has a heading for it."""
+    """Three files cannot look it up; the changelog has a heading for it."""
     version = fastdl.__version__
     assert read("src/fastdl/_version.py").count(f'__version__ = "{version}"') == 1
     assert f"##{version.replace('.', '_')}\n" in read("include/fastdl/fastdl.h")
     assert f"\nversion: {version}\n" in read("CITATION.cff")
+    assert f'\n  version: "{version}"\n' in read(".ci/recipe.yaml")
     assert re.search(r"(?m)^## (\S+)", read("CHANGELOG.md"))[1] in (version, "Unreleased")
 
 
-# ---- placeholders ---------------------------------------------------------------------------
+# ---- the address of the repository ----------------------------------------------------------
 
 
-def test_every_placeholder_is_in_the_list():
-    releasing = read("docs/contributing.md")
-    listed = set(re.findall(r"(?m)^\| `(\S+)` \|", releasing.partition("placeholders -->")[2]))
-    files = {path: text for path, text in texts() if path != "docs/contributing.md"}
-    assert {path for path, text in files.items() if "PLACEHOLDER" in text} == listed
-    assert {path for path, text in files.items() if REPOSITORY in text} <= listed
-    # And no other address of a repository of ours.
-    others = re.compile(r"github\.com/(?!OWNER/)[\w.-]+/fastdl(?:pack)?\b")
-    assert [path for path, text in files.items() if others.search(text)] == []
+def test_one_file_has_the_address():
+    address = re.compile(r"github\.com/[\w.-]+/fastdl(?:pack)?\b|\bOWNER/")
+    assert [path for path, text in texts() if address.search(text)] == ["pyproject.toml"]
 
 
 # ---- workflows ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ci", "release"])
+def test_actions_are_pinned(name):
+    """To a commit, since tags can move; the comment is for people and for dependabot."""
+    used = re.findall(r"(?m)^.*\buses:.*$", read(f".github/workflows/{name}.yml"))
+    assert used
+    pinned = re.compile(r" +(?:- )?uses: [\w/.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [line for line in used if not pinned.fullmatch(line)] == []
 
 
 def test_wheels_are_built_for_every_python_that_is_claimed():

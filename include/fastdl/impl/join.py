@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
+# REUSE-IgnoreStart: this is text, not the licence of this file.
 HEAD = "/* SPDX-License-Identifier: Apache-2.0 */\n\n"
+# REUSE-IgnoreEnd
 
 
 def part(name: str) -> str:
