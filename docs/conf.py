@@ -78,15 +78,17 @@ def add_navigation(app, docname: str, source: list[str]) -> None:
 
 
 def add_objects(app, doctree) -> None:
-    """Tells Sphinx what the Python reference describes: for the search, and for the links of other
-    projects (objects.inv)."""
-    if app.env.docname != "python-reference":
+    """Tells Sphinx what the reference describes of Python: for the search, and for the links of
+    other projects (objects.inv)."""
+    if app.env.docname != "reference":
         return
     for section in doctree.findall(nodes.section):
         title = section[0]
         if not isinstance(title[0], nodes.literal):
             continue
         name = title.astext()
+        if name.lower().startswith("fastdl_"):
+            continue  # of C
         kind = "attribute" if "." in name else "class" if name[0].isupper() else "function"
         app.env.get_domain("py").note_object(f"fastdl.{name}", kind, section["ids"][0])
 

@@ -52,12 +52,12 @@ def is_public(module: str, name: str) -> bool:
 
 def as_markdown() -> Iterator[str]:
     known = definitions()
-    yield "## Functions"
+    yield "### Functions"
     for name in FUNCTIONS:
         yield from entry(name, known[name], docstring(known[name]))
     for name in CLASSES:
         node = known[name]
-        yield from ("", f"## `{name}`")
+        yield from ("", f"### `{name}`")
         if shown := [*makers(node), *members_of_enum(node)]:
             yield from ("", "```python", *shown, "```")
         yield from prose(docstring(node), ("device", "stream"))
@@ -69,7 +69,7 @@ def as_markdown() -> Iterator[str]:
 
 
 def entry(name: str, node: Function, text: str) -> Iterator[str]:
-    yield from ("", f"### `{name}`", "", "```python", signature(node), "```")
+    yield from ("", f"#### `{name}`", "", "```python", signature(node), "```")
     yield from prose(text, [a.arg for a in arguments(node)])
 
 

@@ -170,19 +170,19 @@ def reference(header: Path, section: str = "The interface") -> Iterator[str]:
         name = name_of(declaration)
         if title := SUBTITLE.match(comment):
             name = title["title"]
-            entries.append((f"## {name[0].upper()}{name[1:]}", title["rest"], []))
+            entries.append((f"### {name[0].upper()}{name[1:]}", title["rest"], []))
         elif name.endswith("_"):
             continue
         elif name and not comment and entries:
             entries[-1][2].append(declaration)  # goes with what is before it
         else:
-            heading = f"### {f'`{name}`' if name else 'Constants'}"
+            heading = f"#### {f'`{name}`' if name else 'Constants'}"
             entries.append((heading, comment, [declaration]))
     for heading, comment, declared in entries:
         text = list(prose(comment))
         code = "\n\n".join(map(signature_of, declared)).splitlines()
         block = ["", "```c", *compact(code), "```"] if code else []
-        yield from ("", heading, *([*text, *block] if heading[:3] == "## " else [*block, *text]))
+        yield from ("", heading, *([*text, *block] if heading[:4] == "### " else [*block, *text]))
     yield ""
 
 

@@ -113,7 +113,7 @@ def test_nanobind_reads_it(exporter, array):
 
 @pytest.mark.slow
 def test_what_others_leave_open():
-    """As docs/make-a-producer.md has it: shorter there, once one of these fails."""
+    """As docs/add-a-library.md has it: shorter there, once one of these fails."""
     theirs = bound("nanobind").array()
     assert not hasattr(theirs, "__dlpack_c_exchange_api__")
     assert theirs.__dlpack__(stream=77)

@@ -1,4 +1,4 @@
-/* An object that keeps a tensor of its caller: Dot(weights)(x) is the dot product of the two.
+/* WeightedSum(weights).of([x, y, ...]): the sum of vectors, times `weights` unless that is None.
  *
  * Build: cc -O2 -fPIC -shared $(python -m fastdl --cflags) \
  *     -I$(python -c "from sysconfig import *; print(get_path('include'))") keep.c \
@@ -7,70 +7,91 @@
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>
 
-static const uint32_t DOUBLE[] = {FASTDL_FLOAT64};
-
+// [keep]
 typedef struct {
     PyObject_HEAD
-    DLManagedTensorVersioned *weights; /* owned: lasts as long as the object */
-} dot;
+    DLManagedTensorVersioned *weights; /* owned; NULL for None */
+} weighted_sum;
 
-/* A vector of any framework and any number type. Of float64 without gaps it is shared; of anything
- * else there is a copy, which does not see later changes. */
-static PyObject *dot_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+/* float64 without gaps is used in place; other layouts and real types are copied. */
+static const uint32_t DOUBLE[] = {FASTDL_FLOAT64};
+static const fastdl_spec VECTOR = {
+    .dtypes = DOUBLE, .dtype_count = 1, .ndim = 1, .layout = FASTDL_C, .rules = FASTDL_CONVERT};
+
+static PyObject *weighted_sum_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"weights", NULL};
-    const fastdl_spec vector = {
-        .dtypes = DOUBLE, .dtype_count = 1, .ndim = 1, .layout = FASTDL_C, .rules = FASTDL_CONVERT};
-    PyObject *weights;
-    DLManagedTensorVersioned *managed;
-    dot *self;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O:Dot", names, &weights) ||
-        fastdl_own_as(weights, "weights", &vector, &managed) < 0)
+    PyObject *weights = Py_None, *self;
+    DLManagedTensorVersioned *owned = NULL;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O", names, &weights) ||
+        (weights != Py_None && fastdl_own_as(weights, "weights", &VECTOR, &owned) < 0))
         return NULL;
-    self = (dot *)type->tp_alloc(type, 0);
+    self = type->tp_alloc(type, 0);
     if (self == NULL)
-        fastdl_drop(managed);
+        fastdl_drop(owned);
     else
-        self->weights = managed;
-    return (PyObject *)self;
+        ((weighted_sum *)self)->weights = owned;
+    return self;
 }
 
-static void dot_dealloc(PyObject *self)
+static void weighted_sum_dealloc(PyObject *self)
 {
-    fastdl_drop(((dot *)self)->weights);
+    fastdl_drop(((weighted_sum *)self)->weights); /* NULL is allowed */
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyObject *dot_call(PyObject *self, PyObject *arguments, PyObject *keywords)
+static void add(double *sum, const double *x, const DLManagedTensorVersioned *weights, int64_t n)
 {
-    static char *names[] = {"x", NULL};
-    const DLTensor *weights = &((dot *)self)->weights->dl_tensor;
-    /* Of an owned tensor, byte_offset may be other than 0. */
-    const double *w = (const double *)((const char *)weights->data + weights->byte_offset);
-    fastdl_dim n = {.name = "n", .size = weights->shape[0], .from = "weights"};
-    fastdl_dim *const shape[] = {&n};
-    const fastdl_spec vector = {
-        .dtypes = DOUBLE, .dtype_count = 1, .ndim = 1, .shape = shape, .rules = FASTDL_CONVERT};
-    PyObject *argument;
-    fastdl_view x;
-    double sum = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O", names, &argument) ||
-        fastdl_borrow_as(argument, "x", &vector, &x) < 0)
-        return NULL;
-    for (int64_t i = 0; i < n.size; i++)
-        sum += w[i] * ((const double *)x.dl.data)[i * x.dl.strides[0]];
-    fastdl_release(&x); /* the tensor, or the copy that stood in for it */
-    return PyFloat_FromDouble(sum);
+    const DLTensor *w = weights != NULL ? &weights->dl_tensor : NULL;
+    for (int64_t i = 0; i < n; i++) /* of an owned tensor, byte_offset may be other than 0 */
+        sum[i] += w ? x[i] * ((double *)((char *)w->data + w->byte_offset))[i] : x[i];
 }
 
-static PyTypeObject dot_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "keep.Dot",
-    .tp_basicsize = sizeof(dot),
+static PyObject *weighted_sum_of(PyObject *self, PyObject *list)
+{
+    DLManagedTensorVersioned *weights = ((weighted_sum *)self)->weights, *sum = NULL;
+    PyObject *result = NULL, *vectors = PySequence_Tuple(list); /* lists may change meanwhile */
+    fastdl_dim n = FASTDL_DIM("n");                             /* the size of all vectors */
+    fastdl_dim *const shape[] = {&n};
+    fastdl_spec vector = VECTOR;
+    vector.shape = shape;
+    if (vectors == NULL)
+        return NULL;
+    if (weights != NULL)
+        n = (fastdl_dim){"n", weights->dl_tensor.shape[0], "weights"};
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(vectors) && !PyErr_Occurred(); i++) {
+        PyObject *item = PyTuple_GET_ITEM(vectors, i);
+        fastdl_view x;
+        char name[32];
+        PyOS_snprintf(name, sizeof(name), "vectors[%zd]", i);
+        if (fastdl_borrow_as(item, name, &vector, &x) == 0 &&
+            (sum != NULL || fastdl_zeros(&x.dl, Py_TYPE(item), &sum) == 0))
+            add(sum->dl_tensor.data, x.dl.data, weights, n.size);
+        fastdl_release(&x);
+    }
+    if (PyErr_Occurred())
+        fastdl_drop(sum);
+    else if (sum == NULL)
+        PyErr_SetString(PyExc_ValueError, "vectors: expected at least one");
+    else
+        fastdl_wrap(sum, Py_TYPE(PyTuple_GET_ITEM(vectors, 0)), &result); /* takes `sum` */
+    Py_DECREF(vectors);
+    return result;
+}
+// [/keep]
+
+static PyMethodDef methods[] = {
+    {"of", weighted_sum_of, METH_O, "of(vectors): their sum, of the framework of the first."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject weighted_sum_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "keep.WeightedSum",
+    .tp_basicsize = sizeof(weighted_sum),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_doc = "Dot(weights)(x): the dot product of two vectors.",
-    .tp_new = dot_new,
-    .tp_dealloc = dot_dealloc,
-    .tp_call = dot_call,
+    .tp_new = weighted_sum_new,
+    .tp_dealloc = weighted_sum_dealloc,
+    .tp_methods = methods,
 };
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "keep"};
@@ -83,10 +104,10 @@ PyMODINIT_FUNC PyInit_keep(void)
             return NULL;
         PyErr_Clear();
     }
-    if (PyType_Ready(&dot_type) < 0)
+    if (PyType_Ready(&weighted_sum_type) < 0)
         return NULL;
     module = PyModule_Create(&definition);
-    if (module != NULL && PyModule_AddObjectRef(module, "Dot", (PyObject *)&dot_type) < 0)
+    if (module != NULL && PyModule_AddType(module, &weighted_sum_type) < 0)
         Py_CLEAR(module);
     return module;
 }

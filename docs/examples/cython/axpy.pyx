@@ -1,15 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""y += a * x, for vectors of any framework, a result in the caller's framework, and a class that
-keeps a vector.
-
-A typed memoryview (`float[:] x`) takes what has the buffer protocol: NumPy's arrays, but not
-torch's tensors. A borrowed view takes both, and those of JAX, CuPy, ..., without a copy:
+"""y += a * x for vectors of any framework:
 
     >>> y = torch.ones(3)
     >>> axpy(2.0, jax.numpy.arange(3.0), y)
     >>> scaled(10.0, y)
     tensor([10., 30., 50.])
 """
+# [axpy]
 cimport fastdl
 from libc.stdint cimport int64_t, uint32_t
 
@@ -33,12 +30,11 @@ cdef void add(real a, const fastdl.DLTensor *x, const fastdl.DLTensor *y) noexce
         target[i * y.strides[0]] += a * source[i * x.strides[0]]
 
 
-cdef void multiply(real a, const fastdl.DLTensor *x, const fastdl.DLTensor *y) noexcept nogil:
-    cdef const real *source = <const real *>x.data
-    cdef real *target = <real *>y.data
-    cdef int64_t i
-    for i in range(x.shape[0]):
-        target[i] = a * source[i * x.strides[0]]
+cdef void add_any(double a, const fastdl.DLTensor *x, const fastdl.DLTensor *y) noexcept nogil:
+    if fastdl.dtype(x.dtype) == fastdl.FLOAT32:
+        add[float](<float>a, x, y)
+    else:
+        add[double](a, x, y)
 
 
 def axpy(double a, x, y):
@@ -58,45 +54,21 @@ def axpy(double a, x, y):
     fastdl.borrow_as(x, b"x", &input, &vx)
     try:
         fastdl.borrow_as(y, b"y", &output, &vy)
-        if fastdl.dtype(vx.dl.dtype) == fastdl.FLOAT32:
-            add[float](<float>a, &vx.dl, &vy.dl)
-        else:
-            add[double](a, &vx.dl, &vy.dl)
+        add_any(a, &vx.dl, &vy.dl)
     finally:
         fastdl.release(&vy)
         fastdl.release(&vx)
 
 
-def scaled(double a, x):
-    """a * x, as a tensor of the framework that x is of."""
-    cdef fastdl.view vx
-    cdef fastdl.DLManagedTensorVersioned *result
-    cdef fastdl.spec input = fastdl.anything()
-    input.dtypes, input.dtype_count, input.ndim = REAL, 2, 1
-
-    fastdl.borrow_as(x, b"x", &input, &vx)
-    try:
-        result = fastdl.empty(&vx.dl, type(x))
-        if fastdl.dtype(vx.dl.dtype) == fastdl.FLOAT32:
-            multiply[float](<float>a, &vx.dl, &result.dl_tensor)
-        else:
-            multiply[double](a, &vx.dl, &result.dl_tensor)
-    finally:
-        fastdl.release(&vx)
-    return fastdl.wrap(result, type(x))
-
-
-cdef class Total:
-    """Total(weights)([x, y, ...]): the sum of all elements, each times its weight if there are any.
-
-    Vectors of any number type: float64 without gaps is shared, anything else is copied.
-    """
+cdef class WeightedSum:
+    """WeightedSum(weights).of([x, y, ...]): the sum of vectors, times `weights` unless it is None."""
     cdef fastdl.spec vector
-    cdef fastdl.DLManagedTensorVersioned *weights  # owned: lasts as long as the object
+    cdef fastdl.DLManagedTensorVersioned *weights  # owned; NULL for None
 
     def __cinit__(self, weights=None):
         self.vector = fastdl.anything()
         self.vector.dtypes, self.vector.dtype_count, self.vector.ndim = &REAL[1], 1, 1
+        # float64 without gaps is used in place; other layouts and real types are copied.
         self.vector.layout, self.vector.rules = fastdl.C, fastdl.CONVERT
         if weights is not None:
             self.weights = fastdl.own_as(weights, b"weights", &self.vector)
@@ -104,22 +76,52 @@ cdef class Total:
     def __dealloc__(self):
         fastdl.drop(self.weights)  # NULL is allowed
 
-    def __call__(self, list vectors):
+    def of(self, list vectors):
         cdef fastdl.view x
-        cdef fastdl.dim n = fastdl.DIM(b"n")  # of the weights, or else of the first vector
+        cdef fastdl.dim n = fastdl.DIM(b"n")  # the size of all vectors
         cdef fastdl.dim *shape = &n
         cdef fastdl.spec vector = self.vector
+        cdef fastdl.DLManagedTensorVersioned *result = NULL
         cdef const double *w = NULL
-        cdef double sum = 0
+        cdef double *total
         cdef int64_t i
         vector.shape = &shape
         if self.weights is not NULL:
             n.size = self.weights.dl_tensor.shape[0]
-            w = <const double *>(  # of an owned tensor, byte_offset may be other than 0
+            w = <const double *>(  # the byte_offset of an owned tensor may be other than 0
                 <const char *>self.weights.dl_tensor.data + self.weights.dl_tensor.byte_offset)
-        for number, argument in enumerate(vectors):
-            fastdl.borrow_as(argument, b"vectors[%d]" % number, &vector, &x)
-            for i in range(n.size):
-                sum += (<const double *>x.dl.data)[i] * (1.0 if w is NULL else w[i])
-            fastdl.release(&x)
-        return sum
+        try:
+            for number, item in enumerate(vectors):
+                fastdl.borrow_as(item, b"vectors[%d]" % number, &vector, &x)
+                try:
+                    if result is NULL:
+                        like = type(item)
+                        result = fastdl.zeros(&x.dl, like)
+                    total = <double *>result.dl_tensor.data
+                    for i in range(n.size):
+                        total[i] += (<const double *>x.dl.data)[i] * (1.0 if w is NULL else w[i])
+                finally:
+                    fastdl.release(&x)
+            if result is NULL:
+                raise ValueError("vectors: expected at least one")
+        except:
+            fastdl.drop(result)
+            raise
+        return fastdl.wrap(result, like)
+# [/axpy]
+
+
+def scaled(double a, x):
+    """a * x, as a tensor of the framework of x."""
+    cdef fastdl.view vx
+    cdef fastdl.DLManagedTensorVersioned *result
+    cdef fastdl.spec input = fastdl.anything()
+    input.dtypes, input.dtype_count, input.ndim = REAL, 2, 1
+
+    fastdl.borrow_as(x, b"x", &input, &vx)
+    try:
+        result = fastdl.zeros(&vx.dl, type(x))
+        add_any(a, &vx.dl, &result.dl_tensor)
+    finally:
+        fastdl.release(&vx)
+    return fastdl.wrap(result, type(x))  # takes `result`

@@ -5,7 +5,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-// Vectors of two element types, in host memory, with any stride. y is written; x may be read-only.
+// Vectors on the host, with any stride. y is written; x may be read-only.
 using Input =
     fastdl::tensor<fastdl::any_of<const float, const double>, fastdl::ndim<1>, fastdl::named<"x">>;
 using Output = fastdl::tensor<fastdl::any_of<float, double>, fastdl::ndim<1>, fastdl::named<"y">>;
@@ -20,13 +20,13 @@ void axpy(double a, const Input &x, const Output &y)
 {
     fastdl::expect_like(x, y);     // has the shape and the element type of y
     fastdl::expect_no_alias(y, x); // shares no memory with x, or is x
-    y.visit([&](auto typed) {      // as a tensor<float, ...> or a tensor<double, ...>
+    y.visit([&](auto typed) {      // a tensor of float or double
         using T = typename decltype(typed)::value_type;
         add<T>(T(a), x.size(), x.as<const T>().data(), x.stride(0), typed.data(), typed.stride(0));
     });
 }
 
-// Allocates in the framework of x: a torch tensor in gives a torch tensor out.
+// A result of the framework of x: torch in, torch out.
 fastdl::owned<> scaled(double a, const Input &x)
 {
     return x.visit([&](auto typed) -> fastdl::owned<> {

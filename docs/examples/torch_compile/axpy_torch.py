@@ -4,27 +4,22 @@ Build: cd ../c && python setup.py build_ext --build-lib ../torch_compile
 Run: python axpy_torch.py
 """
 
+# [operators]
 import axpy as kernels
 import torch
 from torch import Tensor
 
-# torch.compile cannot trace a C function. As a custom operator it is one node of the graph, with a
-# fake implementation that says what the result looks like and computes nothing.
 
-
-# [returns]
 @torch.library.custom_op("axpy::scaled", mutates_args=())
 def scaled_operator(a: float, x: Tensor) -> Tensor:
     return kernels.scaled(a, x)
 
 
-@scaled_operator.register_fake
+@scaled_operator.register_fake  # what the result looks like, without computing it
 def _(a, x):
     return x.new_empty(x.shape)  # row-major without gaps, as fastdl_empty allocates
 
 
-# [/returns]
-# [gradient]
 def keep_factor(ctx, inputs, output):
     ctx.a = inputs[0]
 
@@ -36,19 +31,11 @@ def gradient(ctx, grad):
 scaled_operator.register_autograd(gradient, setup_context=keep_factor)
 
 
-# [/gradient]
-# [writes]
 @torch.library.custom_op("axpy::axpy", mutates_args=("y",))
 def axpy_operator(a: float, x: Tensor, y: Tensor) -> None:
     kernels.axpy(a, x, y)
 
 
-# [/writes]
-# What users call. An operator that is written in Python costs microseconds, so code that is not
-# compiled calls the C function where that makes no difference.
-
-
-# [eager]
 def scaled(a, x):
     """a * x, as a new tensor."""
     if torch.compiler.is_compiling() or (x.requires_grad and torch.is_grad_enabled()):
@@ -64,10 +51,10 @@ def axpy(a, x, y):
         axpy_operator(a, x, y)
     else:
         kernels.axpy(a, x, y)
-        torch.autograd.graph.increment_version(y)  # the C function does not tell torch
+        torch.autograd.graph.increment_version(y)  # the C function does not
 
 
-# [/eager]
+# [/operators]
 if __name__ == "__main__":
 
     @torch.compile(fullgraph=True)
