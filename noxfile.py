@@ -340,7 +340,7 @@ def valgrind(session: nox.Session) -> None:
 @nox.session
 def reliability(session: nox.Session) -> None:
     """Threads, exits, forks, out of memory, growth: a hundredth of the full counts; and leaks under
-    valgrind. The full counts, for the page in docs: nox -s reliability -- --share 1 --write. The
+    valgrind. The full counts, for the table in docs: nox -s reliability -- --share 1 --write. The
     lines of C and Cython that the tests execute, a quarter of an hour, so not part of CI: nox -s
     reliability -- --coverage."""
     if session.posargs[:1] == ["--coverage"]:

@@ -9,10 +9,12 @@ import pytest
 import fastdl
 from tests.gpu.arrays import Library, TabledLibrary
 from tests.gpu.backends import NEW, OLD, SIZE, Simulated
+from tests.support.assumptions import ASSUMPTIONS
 from tests.support.ctypes_dlpack import CPU, FakeProducer, opened
 from tests.support.simulation import read
 
-GUIDE = Path(__file__).parents[2] / "docs" / "streams.md"
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "streams.md"
 DEVICES = (
     *("cpu", "cuda", "cuda_host", "cuda_managed", "rocm", "rocm_host"),
     *("oneapi", "metal", "vulkan", "opencl"),
@@ -134,18 +136,18 @@ def test_producer(gpu, device, more, column, form, cell):
     gpu.simulation.forget()
     if copied:
         return
-    who = cell.removesuffix(" waits").removesuffix(" wait")
-    assert who in ("nobody", "the host", "it", "0", "1", "2")
+    who = cell.removesuffix(" waits")
+    assert who in ("no wait", "the host", "that stream", "0", "1", "2")
     if who in ("0", "1", "2"):
         assert stream in (None, int(who))
         stream = int(who)
-    elif who == "nobody" or stream in (None, -1):
+    elif who == "no wait" or stream in (None, -1):
         stream = gpu.default_stream
 
     if fastdl.Device(device).stream_kind in (1, 2):
         pointer, _ = export_again(gpu, device, more, form, column, stream)
         assert races(gpu, lambda: gpu.simulation.kernel(stream, read(pointer, SIZE))) == (
-            who == "nobody"
+            who == "no wait"
         )
     pointer, other = export_again(gpu, device, more, form, column, stream)
     assert races(gpu, lambda: gpu.simulation.kernel(other, read(pointer, SIZE))) == (
@@ -273,3 +275,15 @@ def test_captures(gpu, device):
         assert refuses(lambda: inside.to("cpu", stream=stream))
     for capturing in (second, stream):
         gpu.destroy_graph(gpu.end_capture(capturing))
+
+
+# ---- assumptions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", sorted({row[2] for row in ASSUMPTIONS}))
+def test_the_simulation_has_what_encodes_an_assumption(where):
+    files = re.findall(r"`([\w/]+\.(?:c|py))`", where)
+    paths = [ROOT / ("" if "/" in name else "tests/simulated") / name for name in files]
+    assert all(path.exists() for path in paths)
+    text = "".join(path.read_text() for path in paths or (ROOT / "tests/simulated").iterdir())
+    assert [name for name in re.findall(r"`(\w+)`", where) if name not in text] == []

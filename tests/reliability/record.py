@@ -1,7 +1,6 @@
-"""docs/reliability.json: what was counted, and where; and what docs/reliability.md has of it."""
+"""docs/reliability.json: what was counted, and where; and its table in docs/architecture.md."""
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator
 
 import fastdl
@@ -30,58 +29,22 @@ def store(part: str, results: dict) -> None:
 # ---- the page -------------------------------------------------------------------------------
 
 
-def stored() -> dict[str, dict]:
-    return json.loads(FILE.read_text())
-
-
-def where(machine: dict[str, str]) -> str:
-    return (
-        f"On {machine['cores']} cores of an {machine['CPU']}, with CPython "
-        f"{machine['Python'].split()[0]} and fastdl {machine['fastdl']}, {machine['date']}."
-    )
-
-
-def checks() -> Iterator[str]:
-    """What each check of checks.py counted."""
-    rows_of = defaultdict(list)  # machine -> names of checks
-    yield "| check | how many | by |"
-    yield "|---|---|---|"
-    for run in stored().values():
-        if "cases" not in run["results"]:
-            continue
-        cases = run["results"]["cases"]
-        counts = [count for count, _ in cases.values()]
-        each = f"{counts[0]:,} each" if len({*counts}) == 1 else f"{sum(counts):,} in all"
-        rows_of[where(run["machine"])].append(run["results"]["what"])
-        names = f"{len(cases)} operations" if len(cases) > 20 else "; ".join(cases)
-        yield f"| {run['results']['what']} | {each} | {names} |"
-    for place, rows in rows_of.items():
-        yield ""
-        yield place if len(rows_of) == 1 else f"{place.rstrip('.')}: {'; '.join(rows)}."
-
-
-def coverage() -> Iterator[str]:
-    """The lines that tests execute, by folder."""
-    run = stored()["coverage"]
-    folders = defaultdict(lambda: [0, 0])
-    for name, row in run["results"]["lines"].items():
-        for key in (name.rpartition("/")[0] + "/", "all"):
-            folders[key][0] += row[0]
-            folders[key][1] += row[1]
-    yield "| folder | lines | executed |"
-    yield "|---|---|---|"
-    for name, (lines, executed) in sorted(folders.items(), key=lambda row: row[0] == "all"):
-        yield f"| `{name}` | {lines:,} | {executed / lines:.1%} |".replace("`all`", "all")
+def as_markdown() -> Iterator[str]:
+    """What was counted, what the fuzzers did, and which lines the tests execute."""
+    stored = json.loads(FILE.read_text())
+    yield "| what | how often |"
+    yield "|---|---|"
+    for run in stored.values():
+        if "cases" in run["results"]:
+            counts = [count for count, _ in run["results"]["cases"].values()]
+            same = len({*counts}) == 1
+            number = f"{counts[0]:,} in each of" if same else f"{sum(counts):,} in"
+            yield f"| {run['results']['what']} | {number} {len(counts)} cases |"
+    inputs, seconds = zip(*stored["fuzz"]["results"].values(), strict=True)
+    minutes = round(sum(seconds) / 60)
+    yield f"| inputs of {len(inputs)} fuzzers | {sum(inputs):,} in {minutes} minutes |"
+    lines, executed = map(sum, zip(*stored["coverage"]["results"]["lines"].values(), strict=True))
+    yield f"| lines of C and Cython that tests execute | {executed / lines:.1%} of {lines:,} |"
+    dates = sorted(run["machine"]["date"] for run in stored.values())
     yield ""
-    yield where(run["machine"])
-
-
-def fuzzers() -> Iterator[str]:
-    """What the fuzzers did."""
-    run = stored()["fuzz"]
-    yield "| fuzzer | inputs | seconds |"
-    yield "|---|---|---|"
-    for name, (inputs, seconds) in run["results"].items():
-        yield f"| {name} | {inputs:,} | {seconds:,.0f} |"
-    yield ""
-    yield where(run["machine"])
+    yield f"Counted on 2 cores, {dates[0]} to {dates[-1]}; `docs/reliability.json` has the details."

@@ -1,7 +1,5 @@
 """The layers of the package, as docs/architecture.md names them, and the ways up."""
 
-from collections.abc import Iterator
-
 # From the bottom up. A file belongs to the first entry that its path begins with.
 LAYERS = (
     (
@@ -65,12 +63,3 @@ WAYS_UP = (
         "what is rare in trees",
     ),
 )
-
-
-def ways_up() -> Iterator[str]:
-    """The table of docs/architecture.md."""
-    yield "| from | to | what | why |"
-    yield "|---|---|---|---|"
-    for caller, callee, names, reason in WAYS_UP:
-        called = ", ".join(f"`{name}`" for name in names.split())
-        yield f"| `{caller}` | `{callee}` | {called} | {reason} |"
