@@ -21,25 +21,31 @@ def as_markdown() -> Iterator[str]:
         yield f"| `{option}` | {text} |"
     yield f"| `--vendor FOLDER` | {command_line.VENDOR} |"
     for name, text in _cli.COMMANDS.items():
-        yield from ("", f"## `{name}`", "", f"{text[0].upper()}{text[1:]}.", "")
-        yield from arguments(name)
-        sample = SAMPLES / f"{name}.txt"
-        if sample.is_file():
-            yield from ("", "For example:", "", "```text")
-            yield from sample.read_text("utf-8").splitlines()
-            yield "```"
+        yield from ("", f"### `{name}`", "", f"{text[0].upper()}{text[1:]}.", "")
+        yield f"    python -m fastdl {' '.join([name, *map(usage, actions(name))])}"
+        yield from ("", *arguments(name))
+        if (SAMPLES / f"{name}.txt").is_file():
+            yield from ("", f"[What it prints](examples/commands/{name}.txt)")
+
+
+def actions(name: str) -> list[argparse.Action]:
+    parser = argparse.ArgumentParser(add_help=False)
+    import_module(f"fastdl._cli.{name}").add_arguments(parser)
+    return parser._actions
 
 
 def arguments(name: str) -> Iterator[str]:
-    parser = argparse.ArgumentParser(add_help=False)
-    import_module(f"fastdl._cli.{name}").add_arguments(parser)
-    yield f"    python -m fastdl {' '.join([name, *map(usage, parser._actions)])}"
-    if parser._actions:
-        yield from ("", "| argument | meaning |", "|---|---|")
-    for action in parser._actions:
-        names = ", ".join(f"`{shown}`" for shown in action.option_strings) or f"`{value(action)}`"
-        text = (action.help or "") % {**vars(action), "prog": f"python -m fastdl {name}"}
-        yield f"| {names} | {text.replace('|', chr(92) + '|')} |"
+    """A line for each argument, except those that an earlier command has as well."""
+    commands = list(_cli.COMMANDS)
+    earlier = {meaning(a) for other in commands[: commands.index(name)] for a in actions(other)}
+    for action in actions(name):
+        if (line := meaning(action)) not in earlier:
+            yield line
+
+
+def meaning(action: argparse.Action) -> str:
+    names = ", ".join(f"`{shown}`" for shown in action.option_strings) or f"`{value(action)}`"
+    return f"- {names}: {(action.help or '') % vars(action)}"
 
 
 def usage(action: argparse.Action) -> str:

@@ -21,6 +21,8 @@ yields.
 <!-- reference: ../include/fastdl/fastdl.h -->: what the section "The interface" of the header
 declares, each with its comment as prose. With #Devices after the path it is the section whose title
 begins so.
+
+<!-- forge -->, up to <!-- end forge -->: text that the site leaves out.
 """
 
 import argparse
@@ -36,6 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 QUOTE = re.compile(r"<!-- quote: (?P<path>[^#\s]+)(?:#(?P<part>[\w-]+))? -->")
 SITE = re.compile(r"<!-- site: (?P<module>[\w.]+):(?P<function>\w+) -->")
+FORGE = re.compile(r"(?s)<!-- forge -->.*?<!-- end forge -->\n?")
 REFERENCE = re.compile(r"<!-- reference: (?P<path>[^#\s]+)(?:#(?P<section>[\w ]+))? -->")
 GENERATED = re.compile(r"<!-- generated: (?P<module>[\w.]+):(?P<function>\w+) -->")
 END = "<!-- end generated -->"
@@ -128,7 +131,7 @@ def complete(text: str, folder: Path) -> str:
     def lines(mark: re.Match) -> str:
         return "\n".join(generated(mark["module"], mark["function"]))
 
-    return SITE.sub(lines, REFERENCE.sub(section, text))
+    return SITE.sub(lines, REFERENCE.sub(section, FORGE.sub("", text)))
 
 
 def generated(module: str, function: str) -> Iterator[str]:

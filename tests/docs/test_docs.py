@@ -16,6 +16,12 @@ def test_all_quotes_are_fresh(capsys):
     assert quote.main(["--check"]) == 0, capsys.readouterr().err
 
 
+def test_text_of_a_forge_is_not_on_the_site():
+    text = "before\n<!-- forge -->\nA forge.\n<!-- end forge -->\nafter\n"
+    assert quote.complete(text, quote.ROOT) == "before\nafter\n"
+    assert quote.rewritten(text, quote.ROOT) == text
+
+
 @pytest.mark.parametrize("name", [n for _, some in skipped.WINDOWS + skipped.WINE for n in some])
 def test_what_does_not_run_on_windows_exists(name):
     path, _, test = name.partition("::")

@@ -43,8 +43,8 @@ def test_each_signature_is_python():
 
 
 def test_each_command_and_option():
-    assert headings("command-line.md") == set(_cli.COMMANDS)
-    page = (DOCS / "command-line.md").read_text()
+    assert headings("python-guide.md") == set(_cli.COMMANDS)
+    page = (DOCS / "python-guide.md").read_text()
     assert all(f"| `{option}` |" in page for option in command_line.FACTS)
 
 

@@ -1,4 +1,4 @@
-"""docs/examples/processes/train.py, over each engine."""
+"""docs/examples/processes: pool.py, and train.py over each engine."""
 
 import pytest
 
@@ -6,6 +6,12 @@ from tests.support.build import ROOT
 from tests.support.isolate import run_python
 
 FOUND = {}
+
+
+def test_a_pool():
+    done = run_python(ROOT / "docs/examples/processes/pool.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"torch.bfloat16 {number}.0" for number in range(4)]
 
 
 @pytest.mark.parametrize("engine", ["pool", "dask", "ray"])

@@ -1,5 +1,5 @@
-"""What of the tests does not run on Windows, and why: all of it. docs/versioning.md lists the
-reasons. tests/conftest.py skips these, and fails what skips for another reason."""
+"""What of the tests does not run on Windows, and why: all of it. docs/interop.md links to
+this. tests/conftest.py skips these, and fails what skips for another reason."""
 
 import os
 from fnmatch import fnmatch

@@ -26,7 +26,6 @@ def save(path, tensors):
 # [/save]
 
 
-# [load]
 #: safetensors' names of types, and fastdl's.
 TYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "BOOL": "bool",
@@ -52,10 +51,6 @@ def load(path):
     return tensors
 
 
-# [/load]
-
-
-# [npy]
 def save_npy(path, tensor):
     """Types that a .npy file does not have (bfloat16, float8) as bytes of the last dimension."""
     array = tensor.numpy()
@@ -70,15 +65,8 @@ def load_npy(path, dtype=None):
     return tensor if dtype is None else tensor.view(dtype)
 
 
-# [/npy]
-
-
-# [collate]
 def collate(tensors):
     """For torch's DataLoader(..., collate_fn=collate): its own refuses Tensors."""
     import torch
 
     return torch.stack([fastdl.convert(tensor, torch.Tensor) for tensor in tensors])
-
-
-# [/collate]

@@ -16,17 +16,12 @@ import torch
 import fastdl
 
 
-# [load]
 def load(path):
     """In a worker: one batch."""
     images = np.load(path, mmap_mode="r")
     return fastdl.asarray(images.astype(np.float32) / 255)
 
 
-# [/load]
-
-
-# [engines]
 def load_shared(path):
     return fastdl.convert(load(path), torch.Tensor).share_memory_()
 
@@ -61,10 +56,6 @@ def with_ray(paths):
         ray.shutdown()
 
 
-# [/engines]
-
-
-# [train]
 def train(batches):
     """The loss of each batch. Those of a pool and of Dask are used where they are; what Ray returns
     is read-only, since others may read it too, so torch gets a copy."""
@@ -77,9 +68,6 @@ def train(batches):
         loss.backward()
         optimizer.step()
         yield loss.item()
-
-
-# [/train]
 
 
 def main(engine="pool"):

@@ -627,7 +627,7 @@ stream: CUDA and ROCm only: the stream of the result's device on which it will b
     and `stream` mean what they mean in fastdl.from_dlpack, and take the same forms.
 
 `x` itself is returned if it already is such an object, is on `device`, and `copy` is not True.
-The result keeps the memory alive. fastdl knows what each library takes (docs/hazards.md has the
+The result keeps the memory alive. fastdl knows what each library takes (docs/interop.md has the
 table), and copies where it has to: read-only data for a library whose arrays are always
 writable, negative strides for one that would abort. So the result is right whatever the layout,
 and nobody can write through it to memory that was read-only.

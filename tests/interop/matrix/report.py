@@ -71,14 +71,16 @@ def order(name: str) -> int:
 
 
 def summary() -> Iterator[str]:
-    """How many cases of each library have which outcome."""
+    """How many cases of each library are shared, copied and refused, and the bad ones."""
     rows = load()
-    yield f"| library | version | {' | '.join(DIRECTIONS.values())} |"
-    yield "|---" * (2 + len(DIRECTIONS)) + "|"
+    columns = {key: title for key, title in DIRECTIONS.items() if key != "from"}  # as "import"
+    yield f"| library | {' | '.join(columns.values())} |"
+    yield "|---" * (1 + len(columns)) + "|"
     for peer in LIBRARIES:
         cells = rows[peer.name]
-        tallies = (tally(cells, direction) for direction in DIRECTIONS)
-        yield f"| {peer.title} | {cells['version']} | {' | '.join(tallies)} |"
+        tallies = (tally(cells, direction) for direction in columns)
+        title = re.sub(r" [\d.]+$", "", peer.title)  # the version says more
+        yield f"| {title} {cells['version']} | {' | '.join(tallies)} |"
 
 
 def tally(cells: dict[str, str], direction: str) -> str:
@@ -87,7 +89,10 @@ def tally(cells: dict[str, str], direction: str) -> str:
         for name, text in cells.items()
         if name.partition("/")[0] == direction
     )
-    return ", ".join(f"{counts[word]} {word}" for word in OUTCOMES if counts[word]) or "-"
+    if not counts:
+        return ""
+    bad = (f", {counts[word]} **{word}**" for word in (WRONG, DIES) if counts[word])
+    return "/".join(str(counts[word]) for word in OUTCOMES[:3]) + "".join(bad)
 
 
 def section(name: str, cells: dict[str, str]) -> Iterator[str]:
