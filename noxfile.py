@@ -207,7 +207,7 @@ def free_threaded(session: nox.Session) -> None:
 
 
 # Tests of libraries that are in `matrix` but not in `peers`.
-OF_THE_MATRIX = ("test_other_libraries.py", "test_upstream.py")
+OF_THE_MATRIX = ("test_other_libraries.py", "test_upstream.py", "test_comparison.py")
 REQUIRE_PEERS = {"FASTDL_REQUIRE_PEERS": "1"}
 
 
@@ -262,7 +262,9 @@ def matrix(session: nox.Session, environment: str) -> None:
     session.install("--no-compile", *releases(environment))
     session.install("--no-deps", SUITE, package())
     session.run("python", "-m", "tests.interop.matrix", environment, *session.posargs)
-    session.run("pytest", "tests/interop/test_upstream.py")
+    session.run(
+        "pytest", *existing("tests/interop/test_upstream.py", "tests/interop/test_comparison.py")
+    )
     if environment == "main":
         session.run("pytest", "tests/interop/test_other_libraries.py", env=REQUIRE_PEERS)
     if environment == "main" and "--write" not in session.posargs:

@@ -1,5 +1,5 @@
 """One function of one tensor, bound by each tool: what a call costs, how long the module takes to
-compile, and how large it is. Writes docs/bindings.json, which docs/performance.md shows.
+compile, and how large it is. Writes docs/bindings.json, which docs/comparison.md shows.
 
     python -m benchmarks.bindings [--rounds N]
     python -m benchmarks.bindings --eight    # only a file of eight functions of nanobind, see below

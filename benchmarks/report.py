@@ -1,4 +1,4 @@
-"""The report: a table for the terminal, the tables of docs/performance.md, and all as JSON."""
+"""The report: a table for the terminal, the tables of docs/comparison.md, and all as JSON."""
 
 import json
 import re
@@ -80,13 +80,16 @@ def summary(sections: dict[str, list[Row]]) -> str:
 
 
 def missed(sections: dict[str, list[Row]]) -> list[str]:
-    lines = []
+    """A line for each; both loops of a call share one if they miss for the same reason."""
+    views: dict[tuple[str, str, str], list[str]] = {}
     for row in (row for section in sections.values() for row in section):
         if row.verdict in ("MISSED", "not measured"):
             why = row.failure or reason(row, sections)
-            where = ", ".join(part for part in (row.view, row.peer) if part)
-            lines.append(f"- {row.what}, {where}: {why}")
-    return lines or ["None."]
+            views.setdefault((row.what, row.peer, why), []).append(row.view)
+    return [
+        f"- {', '.join(part for part in (what, ' and '.join(seen), peer) if part)}: {why}"
+        for (what, peer, why), seen in views.items()
+    ] or ["None."]
 
 
 def reason(row: Row, sections: dict[str, list[Row]]) -> str:

@@ -26,17 +26,6 @@ EXCHANGES = (
     ("`import fastdl`", "`import numpy`", "import/numpy"),
 )
 
-# The three of the site's first page.
-THREE = (
-    EXCHANGES[0],
-    (
-        "`fastdl.convert(torch_tensor, np.ndarray)`",
-        "`torch_tensor.numpy()`",
-        "python/torch_to_numpy/own",
-    ),
-    EXCHANGES[4],
-)
-
 # What is borrowed, and the row of the report.
 BORROWED = (
     ("a torch tensor", "borrow_torch/nanobind"),
@@ -104,18 +93,14 @@ def bindings() -> Iterator[str]:
     yield from (*run, "", *table(head, body))
 
 
-def exchanges(chosen: tuple[tuple[str, str, str], ...] = EXCHANGES) -> Iterator[str]:
+def exchanges() -> Iterator[str]:
     known = rows()
     body = [
         (what, cost(row.ours, row.unit), f"{peer}: {cost(row.peers, row.unit)}", f"{row.ratio:.2f}")
-        for what, peer, key in chosen
+        for what, peer, key in EXCHANGES
         for row in [known[key]]
     ]
     yield from (*of_benchmarks(), "", *table(("", "fastdl", "compared with", "ratio"), body))
-
-
-def three() -> Iterator[str]:
-    return exchanges(THREE)
 
 
 def borrowing() -> Iterator[str]:

@@ -16,7 +16,7 @@ function of this module yields.
 Two are for text that only the site contains, in their place: see conf.py.
 
 <!-- site: tests.interop.matrix.picture:grid -->: the lines that this function of this module
-yields.
+yields. With #torch after its name, "torch" is its argument.
 
 <!-- reference: ../include/fastdl/fastdl.h -->: what the section "The interface" of the header
 declares, each with its comment as prose. With #Devices after the path it is the section whose title
@@ -37,7 +37,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 QUOTE = re.compile(r"<!-- quote: (?P<path>[^#\s]+)(?:#(?P<part>[\w-]+))? -->")
-SITE = re.compile(r"<!-- site: (?P<module>[\w.]+):(?P<function>\w+) -->")
+SITE = re.compile(r"<!-- site: (?P<module>[\w.]+):(?P<function>\w+)(?:#(?P<argument>\w+))? -->")
 FORGE = re.compile(r"(?s)<!-- forge -->.*?<!-- end forge -->\n?")
 REFERENCE = re.compile(r"<!-- reference: (?P<path>[^#\s]+)(?:#(?P<section>[\w ]+))? -->")
 GENERATED = re.compile(r"<!-- generated: (?P<module>[\w.]+):(?P<function>\w+) -->")
@@ -129,17 +129,18 @@ def complete(text: str, folder: Path) -> str:
         return "\n".join(reference(folder / mark["path"], mark["section"] or "The interface"))
 
     def lines(mark: re.Match) -> str:
-        return "\n".join(generated(mark["module"], mark["function"]))
+        arguments = [mark["argument"]] if mark["argument"] else []
+        return "\n".join(generated(mark["module"], mark["function"], *arguments))
 
     return SITE.sub(lines, REFERENCE.sub(section, FORGE.sub("", text)))
 
 
-def generated(module: str, function: str) -> Iterator[str]:
+def generated(module: str, function: str, *arguments: str) -> Iterator[str]:
     """What a function of the repository yields."""
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
     try:
-        return getattr(importlib.import_module(module), function)()
+        return getattr(importlib.import_module(module), function)(*arguments)
     except (ImportError, AttributeError) as error:
         raise QuoteError(f"cannot generate {module}:{function}: {error}") from error
 

@@ -37,7 +37,7 @@
  * install the package and compile with the flags that `python -m fastdl --cflags` prints. Names
  * that end in an underscore are private.
  *
- * With the limited API, borrowing costs nearly the same (docs/performance.md). Without
+ * With the limited API, borrowing costs nearly the same (docs/comparison.md). Without
  * fastdl_import(), a fastdl.c compiled with it cannot detect that a type has changed: it continues
  * to use the exchange table that it found first, even if the type now has another one or none (see
  * "Two tiers").

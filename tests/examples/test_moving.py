@@ -1,4 +1,4 @@
-"""What docs/move.md shows: that the code does the same before and after."""
+"""What docs/comparison.md links to: that the code does the same before and after."""
 
 import numpy as np
 import pytest

@@ -589,16 +589,13 @@ def outcomes(peer: Peer, cells: Mapping[str, str]) -> Iterator[str]:
 def as_markdown() -> Iterator[str]:
     """What README.md shows of the results of matrix/: see docs/quote.py."""
     measured = load()
-    head = (
-        "library, release, imported through, import, export, with gaps, negative strides, read-only"
-    )
+    head = "library, release, import, export, with gaps, negative strides, read-only"
     yield from (f"| {head.replace(', ', ' | ')} |", "|" + "---|" * (head.count(",") + 1))
     for peer in PEERS:
         cells = measured[peer.name]
         row = (
             peer.title,
             f"{cells['version']} {peer.where}".rstrip(),
-            peer.through,
             Cell.parse(cells["import/float32"]).note or "writable",
             *outcomes(peer, cells),
         )

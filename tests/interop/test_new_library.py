@@ -101,7 +101,6 @@ PAGES = (
     "tests.interop.peers:as_markdown",
     "tests.interop.matrix.report:sections",
     "tests.interop.matrix.report:summary",
-    "tests.interop.matrix.report:libraries",
 )
 
 

@@ -1,52 +1,46 @@
-"""docs/upstream.md: each program shows a defect of a library, and holds.
+"""docs/upstream.md: each program in docs/examples/defects shows a defect of a library.
 
-A program that has ended its process, or whose assertions hold, has shown it. If a library is not
-installed, its programs are skipped: nox -s matrix runs them where the libraries are.
+If a library is not installed, its programs are skipped: nox -s matrix runs them where the libraries
+are.
 """
 
 import importlib.util
-import re
 import signal
-from pathlib import Path
 
 import pytest
 
+from docs import defects as docs
 from fastdl._cli import defects
 from tests.support.isolate import describe, run_python
 
 from .matrix.__main__ import surroundings
 from .peers import LIBRARIES
 
-PAGE = Path(__file__).parents[2] / "docs/upstream.md"
-TEXT = PAGE.read_text().partition("## What other projects could change\n")[0]
-MARK = re.compile(
-    r"^#### (?P<title>[^\n]*)\n\n"
-    r"<!-- defect: (?P<module>[\w.]+)(?: dies of (?P<signal>\w+))? -->\n"
-    r"```python\n(?P<program>.*?)```\n",
-    re.MULTILINE | re.DOTALL,
-)
-DEFECTS = [match.groupdict() for match in MARK.finditer(TEXT)]
+PROGRAMS = docs.programs()
 
 
-@pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: f"{d['module']}: {d['title']}")
-def test_defect(defect):
-    if importlib.util.find_spec(defect["module"].partition(".")[0]) is None:
-        pytest.skip(f"{defect['module']} is not installed")
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: f"{p.library}: {p.title}")
+def test_defect(program):
+    if importlib.util.find_spec(program.library) is None:
+        pytest.skip(f"{program.library} is not installed")
     # Without -W error: what they warn of is not the matter.
-    child = run_python("-W", "ignore", "-c", defect["program"], env=surroundings())
-    expected = -getattr(signal, defect["signal"]) if defect["signal"] else 0
+    child = run_python("-W", "ignore", "-c", program.text, env=surroundings())
+    expected = -getattr(signal, program.signal) if program.signal else 0
     assert child.returncode == expected, describe(child)
 
 
-def test_every_entry_is_read():
-    assert len(DEFECTS) == TEXT.count("\n#### ") == TEXT.count("<!-- defect") > 15
+def test_every_program_is_read():
+    texts = [path.read_text() for path in docs.FOLDER.iterdir() if path.is_file()]
+    assert len(PROGRAMS) == sum(text.count("# %%") for text in texts) > 15
+    assert sum(program.signal is not None for program in PROGRAMS) == sum(
+        text.count("# dies of") for text in texts
+    )
 
 
-def test_each_defect_of_the_table_has_a_program():
-    """docs/quote.py writes the table of the page."""
-    programs = [(defect["module"].partition(".")[0], defect["title"]) for defect in DEFECTS]
+def test_each_defect_of_the_page_has_a_program():
+    """docs/quote.py writes the lists of the page."""
     files = defects.files().items()
-    assert sorted(programs) == sorted(
+    assert sorted((program.library, program.title) for program in PROGRAMS) == sorted(
         (name, title) for name, file in files for title in file.DEFECTS
     )
     for _, file in files:
@@ -56,5 +50,5 @@ def test_each_defect_of_the_table_has_a_program():
 def test_every_library_has_an_environment():
     """So that no program is skipped everywhere."""
     known = {peer.module.partition(".")[0] for peer in LIBRARIES} | {"numpy", *defects.OTHERS}
-    missing = {defect["module"].partition(".")[0] for defect in DEFECTS} - known
+    missing = {program.library for program in PROGRAMS} - known
     assert missing == set(), "add a row to tests/interop/peers.py"

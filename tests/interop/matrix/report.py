@@ -151,14 +151,3 @@ def shown(cell: Cell) -> str:
 
 def quoted(note: str) -> str:
     return f"`{note.replace('`', chr(39)).replace('|', '/')}`" if note else ""
-
-
-def libraries() -> Iterator[str]:
-    """The sentence of the site's first page: which libraries were measured."""
-    names = dict.fromkeys(
-        re.sub(r" `.*| \(.*|, .*| without .*| [\d.]+$", "", peer.title)
-        for peer in LIBRARIES
-        if not peer.title.startswith("`")
-    )
-    *others, last = names
-    yield f"CI exchanges tensors with {', '.join(others)} and {last}."

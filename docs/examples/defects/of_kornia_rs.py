@@ -1,0 +1,10 @@
+# %% A request for a copy is a NotImplementedError
+import numpy as np
+from kornia_rs.image import Image
+
+try:
+    Image.from_numpy(np.zeros((2, 2, 3), np.uint8)).__dlpack__(copy=True)
+except NotImplementedError:  # where a copy is due, or a BufferError
+    pass
+else:
+    raise AssertionError
