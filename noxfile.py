@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One command for each verb: nox -s test, lint, typing, ... `.ci/run --all` runs them all.
 
 Arguments after `--` go to the tool: nox -s test -- -k stride.

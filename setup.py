@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the compiled part; everything else is in pyproject.toml.
 
 Switches, from the environment:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmarks of fastdl: `python -m benchmarks`. README.md says how to read them."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m benchmarks: measures, prints the table, and writes docs/benchmarks.json."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One function of one tensor, bound by each tool: what a call costs, how long the module takes to
 compile, and how large it is. Writes docs/bindings.json, which docs/comparison.md shows.
 

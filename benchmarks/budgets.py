@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The budgets: what was measured against what was allowed."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is timed of the C API: groups of subjects that run interleaved in one process.
 
 Each group returns the subjects of a loop in C and those of a loop in Python, as in exchanges.py.

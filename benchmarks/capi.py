@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The budgets of the C API, and its rows of the report; calls.py measures."""
 
 from dataclasses import dataclass

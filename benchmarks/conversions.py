@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is timed of convert: each pair with the best way that the two libraries have themselves.
 
 Groups of subjects as in exchanges.py. The subject "fastdl" is fastdl.convert, unless the group is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is timed of copies: strided host data to contiguous memory, compared with np.copyto.
 
 Groups "copy/LAYOUT": fastdl's copy loops, called from C, against np.copyto on the same arrays

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is timed of exchanges: groups of subjects that run interleaved in one process.
 
 In the groups "c/..." the caller is a loop in C (what the call itself costs), in the groups

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The highest cost of a call that fastdl allows itself, as a multiple of the alternative's.
 
 A key: what is timed, the alternative.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where and with what a run was made: enough to judge the numbers, nothing that is private."""
 
 import importlib.metadata

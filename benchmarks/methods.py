@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is timed of a Tensor's everyday methods: groups of subjects, as in exchanges.py.
 
 The tensors are small, so that the cost is that of the call. The peers are the same methods of an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the extension modules of the benchmarks where their sources changed, and loads them.
 
 All with one set of flags, that of setup.py, so that the compiler favours nobody.

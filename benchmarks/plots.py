@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plot of the README, from the stored measurements, and how plots of the site are shown.
 
 python -m benchmarks.plots draws that of the README, which is kept for forges to show. Those of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fresh process for each measurement: what runs there is in worker.py."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report: a table for the terminal, the tables of docs/comparison.md, and all as JSON."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A row of the report, and why a budget is missed.
 
 Add to REASONS, under the key of its row, why a budget is missed. The report prints it, and fills in

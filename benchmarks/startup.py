@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What fastdl costs before it does anything: the time of its import."""
 
 import os

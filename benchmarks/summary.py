@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of figures for other pages, from docs/benchmarks.json: see docs/quote.py.
 
 PROSE is for figures within sentences. A test finds every figure in the documentation and in the

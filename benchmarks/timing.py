@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interleaved timing, and the statistics over it.
 
 pyperf measures one benchmark after another, each in processes of its own. For a ratio that is the

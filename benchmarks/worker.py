@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `processes.py` runs in a fresh process: `python -m benchmarks.worker JOB OPTIONS`."""
 
 import json

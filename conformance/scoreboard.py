@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes scoreboard.md of the results in a folder: python scoreboard.py FOLDER, where were called
 
 python -m dlpack_conformance run --report reports.json

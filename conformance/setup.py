@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the part in C; everything else is in pyproject.toml."""
 
 import shutil

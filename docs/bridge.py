@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What describes a library to fastdl.convert, from the docstring of Bridge: see docs/quote.py."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of the command line, from what its own --help is made of: see docs/quote.py.
 
 Not the text of --help, which differs from one Python to the next.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How Sphinx makes a site of this folder: `nox -s docs`, or
 
     sphinx-build -W -E docs docs/_build/html

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lists of docs/upstream.md, from what `doctor` reads: see docs/quote.py.
 
 Each defect has a program in docs/examples/defects/of_LIBRARY.py, where a line `# %% title` begins

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Follows every link of the built site that stays within it: python docs/links.py docs/_build/html
 
 Prints those that lead nowhere, to no file or to no element of a page, and fails if there are any.

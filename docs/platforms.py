@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The support table of docs/interop.md: see docs/quote.py."""
 
 import re

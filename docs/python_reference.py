@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference of the Python package, from its sources: see docs/quote.py."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keeps what the Markdown files quote equal to the files that they quote.
 
     python docs/quote.py              rewrites the quotes in docs/ and README.md

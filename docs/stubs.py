@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gives stubs the docstrings of what they describe, which editors show from there.
 
 The stubs in src have none: a build puts them into those of the wheel, from the Cython sources. See

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The entry point of the group `dask.sizeof`. It is a separate module because Dask loads it on
 import; inside the package it would import fastdl too. (Frames for Dask: fastdl/dask.py.)
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds for all tests: no driver of the machine they run on. Those of tests/simulated and
 tests/gpu put one there for themselves, and take it away again."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broken libraries: for each check, the reference library with one defect that it must detect.
 
 test_mutants.py runs each check on the reference library, where it must pass, and on its mutant,

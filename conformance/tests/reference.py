@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A library of arrays that follows every rule, made of parts that a mutant replaces.
 
 It tests the checks: each passes here, and fails on a mutant (mutants.py).

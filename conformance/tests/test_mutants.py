@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks are checked: each passes on the reference library, and fails on a broken one."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inspector, the suite as pytest and the command line run it, and its reports."""
 
 import ctypes

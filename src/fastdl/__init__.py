@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl passes tensors from one framework to another, or to C, without copying them.
 
 >>> import fastdl, numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The locations of files for other projects to compile and link with."""
 
 import os

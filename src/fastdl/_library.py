@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the compiled modules, which are one shared library, `fastdl._native`.
 
 Each has a placeholder module in Python, which replaces itself with the compiled one.

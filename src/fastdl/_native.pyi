@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The shared library of the compiled modules, and the C tables that Python's names are generated
 # from.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ways up: all that a layer calls of a higher one, and what would close a circle of imports.
 
 No layer imports one above it. A module that calls one receives this module once, on import, as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends a fastdl.Tensor between Dask's processes as frames, like ndarrays.
 
 Import it in the client and preload it in the workers: `import fastdl.dask`, and

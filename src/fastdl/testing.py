@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The conformance suite, which was here, is a project of its own."""
 
 import sys

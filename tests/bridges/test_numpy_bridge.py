@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of NumPy's arrays against arrays that lie, and that change while they are read."""
 
 import sys

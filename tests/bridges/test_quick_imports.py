@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Imports that take a quicker way than `__dlpack__` in full: TYPES in _bridges says which.
 
 The types here have the names that fastdl goes by. The libraries themselves are in

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* A buffer exporter that says of its memory whatever it is told to, and may call a function when it
  * is released: with the exception that is pending then, as CPython's own exporters do not. */
 #define PY_SSIZE_T_CLEAN

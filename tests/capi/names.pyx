@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cython: language_level=3, freethreading_compatible=True
 """Each name of fastdl/__init__.pxd, used once; test_cython.py looks at what comes back, and adds
 the numbers of element types and devices."""

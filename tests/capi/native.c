@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* Methods in C for classes of tests: no signature says what they take, and no Python frame lies
  * between their caller and what they raise. */
 #define PY_SSIZE_T_CLEAN

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cython: language_level=3
 """A cdef class that fastdl.publish makes a producer: it describes what Python says, as producer.c.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m fastdl doctor, with real libraries and with some that fail in every way."""
 
 import json

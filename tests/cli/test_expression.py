@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MODULE:EXPRESSION: what each name of the expression stands for."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m fastdl inspect: what is said of an array, and of what is none."""
 
 import json

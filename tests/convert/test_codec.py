@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl.encode and fastdl.decode: a header and the bytes, and what others may send as those."""
 
 import ctypes

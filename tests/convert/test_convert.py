@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl.convert: whose objects it makes, what it shares, what it copies, and what it says."""
 
 import array

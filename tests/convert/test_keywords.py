@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What asarray and convert are told beside the data: `device`, `copy` and `stream`, which mean what
 they mean in from_dlpack, whatever interface the data has."""
 

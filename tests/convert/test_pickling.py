@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors as Python copies and stores objects: pickle, copy.copy, copy.deepcopy."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl.producer: a class of Python as a producer, by one of its attributes."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl.convert_tree: containers, what is in them, and errors that name a place."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrow arrays and tables, over the Arrow C data and stream interfaces, in both directions."""
 
 import ctypes

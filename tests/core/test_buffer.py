@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The buffer protocol, both ways: tensors read as buffers, and buffers read as tensors."""
 
 import array

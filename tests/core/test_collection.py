@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The garbage collector and Tensors: what it may take, and what it must not."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl.Device and fastdl.DeviceType: names and numbers of devices."""
 
 import copy

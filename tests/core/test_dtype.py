@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl.DType: names, numbers and sizes of element types."""
 
 import copy

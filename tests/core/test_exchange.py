@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exchange tables: found, made and registered, as far as Python can see."""
 
 import ctypes

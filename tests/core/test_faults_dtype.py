@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element types, possible and not (faults T1 to T6). T7, arrays of NumPy
 that DLPack cannot describe, is in test_numpy_bridge.py."""
 

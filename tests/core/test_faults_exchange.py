@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exchange tables: hostile ones met by fastdl, and fastdl's own met by a plain C consumer that
 was written from the specification alone (faults E1 to E10)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interpreter around fastdl: reimport, recursion, pickling, buffers, threads (faults M6 to
 M10). Fork and exit, M2 and M5, are in test_reliability.py, and subinterpreters, M3, in
 test_interpreters.py."""

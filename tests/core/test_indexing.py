@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Views: fastdl.Tensor's basic indexing against NumPy's."""
 
 import operator

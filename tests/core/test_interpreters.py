@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several interpreters in one process, and several lives of Python: in a program with Python in it,
 since most of what goes wrong there ends the process (fault M3)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An interrupt, and whatever else is no Exception, comes out of fastdl unchanged: it is never taken
 for a refusal, cleared, or replaced by another error."""
 

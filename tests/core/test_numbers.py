@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Tensor where Python expects a number or a container: int, float, index, in, ==, bytes, iter."""
 
 import array

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Branches that no other test takes: `nox -s reliability -- --coverage` names the lines."""
 
 import numpy as np

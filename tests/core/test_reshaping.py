@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Views of a whole tensor: reshape, flatten, permute, T, mT, squeeze, unsqueeze, expand, view and
 as_readonly, and contiguous, against NumPy's."""
 

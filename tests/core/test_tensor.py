@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl.Tensor: the members of the type, one by one."""
 
 import gc

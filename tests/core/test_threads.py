@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Threads that meet at the same tensors, capsules, types and streams.
 
 With a GIL they take turns between any two instructions of Python; without one they really meet.

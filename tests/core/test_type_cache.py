@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is remembered of types: of those that matter, while they live, as they are now."""
 
 import sysconfig

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tolist, item, repr and numpy: the numbers in a tensor, against ml_dtypes, NumPy and a model."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What fastdl does while the driver runs a callback.
 
 The driver may hold a lock of its own meanwhile: the simulation does so with `locked_callbacks`. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graph captures: what fastdl does while one is on, and that it never breaks one.
 
 While a graph is captured, work is noted and not run; what depends on work outside of the graph

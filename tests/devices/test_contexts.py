@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contexts beside the primary one of a device, and primary contexts that were reset.
 
 The default streams belong to the context that is current: whoever makes one of its own current, or

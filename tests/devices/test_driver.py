@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the driver is found, and what becomes of it in forked children, other threads and at exit."""
 
 import pytest

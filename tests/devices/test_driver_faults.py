@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stream handshake with a driver that is absent, too old, shut down, or that fails, each call
 in turn.
 

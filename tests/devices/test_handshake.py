@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stream handshake on a simulated driver that sees every missing wait.
 
 Each test ends with the checker's word: no race between any two accesses, no call that a real

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stream handshake with bad input: streams and devices that do not exist, producers that leave
 another device current, streams of other contexts, events that cannot be asked.
 

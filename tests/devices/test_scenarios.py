@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scenarios of tests/gpu on the simulated drivers, where every missing order is a race.
 
 tests/gpu/test_hardware.py runs the same on a GPU.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies from devices to the host, on simulated drivers.
 
 The bytes are compared with NumPy's, once everything queued has run; the checker reports whatever

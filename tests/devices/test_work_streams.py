@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """use_stream: whose work stream it is, for which device, and for how long."""
 
 import threading

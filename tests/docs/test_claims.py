@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the documentation claims: each figure was measured, and each name, path and command exists.
 
 Claims about behaviour have tests of their own: docs/hazards.md in test_hazards.py, docs/streams.md

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every public name says what it does, with an example that works, and editors can show it."""
 
 import ast

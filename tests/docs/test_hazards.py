@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/hazards.md, entry by entry: those that need NumPy alone. Others: interop/cases/hazards.py.
 
 A test has the name of its entry, and shows what goes wrong, what fastdl does, and the remedy.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sessions in the documentation, with what the `test` extra installs; tests/interop/test_pages
 has the others."""
 

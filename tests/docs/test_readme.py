@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The README keeps its promises: its example runs, its commands exist, its numbers are measured."""
 
 import doctest

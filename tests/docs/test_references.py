@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages that are generated from the sources leave out nothing that is public."""
 
 import re

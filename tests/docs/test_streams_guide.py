@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/streams.md tells the truth: each cell of its two tables is run on the simulated drivers."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds what is in docs/examples, by the commands that the files there tell their readers."""
 
 import functools

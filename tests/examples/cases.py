@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each axpy of docs/examples must do, whatever it is written in.
 
 Runs in a child, since what is tested here may crash: see test_examples.py. FASTDL_EXAMPLES: the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/examples/trees: a wrapper for environments of Gymnasium, by convert_tree."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples of the documentation, built as it says, and used with everybody's tensors.
 
 The builds run against the fastdl that the tests import: an installed one in CI.
@@ -121,7 +122,7 @@ def test_a_tensor_or_none_that_is_kept_and_a_list(example, file, module, item):
     )
 
 
-# What docs/examples/c/device.c uses of CUDA, which these machines do not have.
+# What docs/examples/cuda/device.c uses of CUDA, which these machines do not have.
 CUDA = """
 typedef enum { cudaSuccess, cudaErrorUnknown } cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
@@ -135,7 +136,7 @@ def test_a_launch_on_a_device_compiles(tmp_path):
     (tmp_path / "cuda_runtime_api.h").write_text(CUDA)
     flags = f"-fsyntax-only -Wall -Wextra -Werror -I{tmp_path} $(python -m fastdl --cflags)"
     include = sysconfig.get_path("include")
-    run(f"cc {flags} -isystem {include} {SOURCES / 'c/device.c'}", tmp_path)
+    run(f"cc {flags} -isystem {include} {SOURCES / 'cuda/device.c'}", tmp_path)
 
 
 def test_a_key_of_kernels():

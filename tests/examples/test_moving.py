@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What docs/comparison.md links to: that the code does the same before and after."""
 
 import numpy as np

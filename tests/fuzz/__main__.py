@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coverage-guided fuzzers of the exchange, by atheris (libFuzzer for Python), with AddressSanitizer
 and UndefinedBehaviorSanitizer.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fuzzers: each is a function of a random.Random, and raises if fastdl did what it must not.
 worker.py says where the numbers come from."""
 

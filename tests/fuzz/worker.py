@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One fuzzer in a process: an input is the bytes that its random numbers are made of, which
 libFuzzer changes in such a way that they reach code that no input before them did.
 

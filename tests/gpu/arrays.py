@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small tensor libraries that know streams, for where the real ones are not.
 
 `Library` is made as CuPy is: `__dlpack__` makes the stream that it is given wait for the stream

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where scenarios run: on the simulated drivers, and on a GPU.
 
 Both offer the same few things: streams, memory, work, and a *latch*. While a latch holds a stream,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A device as a plain program uses it: through the driver's C functions, CUDA's or HIP's.
 
 Nothing here knows of fastdl, nor whether the driver is real or simulated. An error is an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CuPy, torch, Numba and JAX as the scenarios want a library: see `Library` in arrays.py.
 
 Imported where a GPU is: none is needed to collect the tests.

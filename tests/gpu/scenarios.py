@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What must hold wherever tensors cross between streams, and what fails without fastdl's part.
 
 Each is a test of a backend (backends.py) and of libraries (arrays.py, peers.py), so the same code

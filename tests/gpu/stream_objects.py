@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What takes a stream takes it as an object, and means the stream that the object stands for.
 
 Each use is a function of a backend, a library of arrays.py, `number`, a stream, and `passed`, what

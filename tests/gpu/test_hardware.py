@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scenarios, and real libraries, on the first NVIDIA GPU. Skipped where there is none."""
 
 import textwrap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C headers: the layout of DLPack 1.3, alone and beside what others declare.
 
 Compile-only. The claims are in capi/check_abi.c.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl_borrow_as and fastdl_borrow_all: arguments by name, with one cleanup for all of them."""
 
 import array

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How other projects find the headers: get_include and the CMake package.
 
 The examples are built in tests/examples; what a wheel has in it is for test_wheel.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """C code that works on a stream of its own, by fastdl_order and fastdl_order_back or within a
 use_stream block."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl_publish: a type in C or C++ as a whole producer, with the package and without it."""
 
 import ctypes

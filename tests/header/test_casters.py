@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl::tensor and fastdl::owned in functions of nanobind and pybind11: one set of functions,
 compiled for both."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What clang makes of the headers of C++, with each standard library that is here: the compiler of
 macOS reads templates otherwise than GCC. Modules of C that it makes are in test_inclusion.py."""
 

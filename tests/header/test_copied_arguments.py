@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FASTDL_COPY and FASTDL_CONVERT: a contiguous or converted copy where a function asks for one."""
 
 from types import SimpleNamespace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl::publish: a class bound by nanobind or pybind11 as a producer."""
 
 import gc

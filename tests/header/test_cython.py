@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C interface as Cython sees it: src/fastdl/__init__.pxd.
 
 Its names are used in tests/capi/names.pyx, so the C compiler holds the types against the header.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Code for several element types: FASTDL_DISPATCH_*, fastdl_load and fastdl_store."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl_expect: what a function asks of its arguments, and how it says what came instead."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl.h: borrowing, owning and results, with the installed package and without it."""
 
 import ctypes

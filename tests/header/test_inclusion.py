@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two halves of the C interface: what each file that includes fastdl.h adds to its module, and
 fastdl.c, which is compiled once."""
 

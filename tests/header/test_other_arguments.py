@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FASTDL_ASARRAY: a function of C that takes what fastdl.asarray takes."""
 
 import array

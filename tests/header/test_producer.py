@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every producer that fastdl makes answers, in whatever language its author wrote; and what a
 fastdl.Tensor answers besides."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """C++ that the compiler refuses, and what it says then: a tensor that would outlive its argument,
 constraints that exclude each other. All code of a kind is compiled at once, a line each, since it
 is the headers that take long; the compiler must have something to say of each line."""

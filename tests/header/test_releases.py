@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extension modules in C++ that were compiled with headers of two releases, in one process. No
 flag hides their symbols, so that the dynamic linker merges all that the headers leave open."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl_wrap makes what fastdl.convert makes: what a library cannot have never reaches it."""
 
 import threading

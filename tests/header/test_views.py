@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl::span and fastdl::mdspan of a tensor."""
 
 import sysconfig

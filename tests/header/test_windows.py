@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """<windows.h> has macros with plain names, which no public header may use."""
 
 import importlib.util

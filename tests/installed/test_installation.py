@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a user of an installed fastdl does first, with NumPy, pytest and setuptools alone.
 
 It runs from any folder, against each wheel of a release: see [tool.cibuildwheel] in pyproject.toml,

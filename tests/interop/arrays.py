@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The element types that are tried, values of each, and arrays of NumPy and ml_dtypes."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What fastdl.convert knows of each library, for people: see docs/quote.py."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs test files in a process of their own, and reports a crash as what it is."""
 
 from pathlib import Path

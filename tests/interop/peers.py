@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The libraries that fastdl is tested against: one table, LIBRARIES.
 
 A row says how to make an array, how to read it, and how to give it a tensor. The first rows, PEERS,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmarks' own modules: all of them compile, link and load. No time is taken."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m fastdl with large libraries, each in a process of its own."""
 
 import json

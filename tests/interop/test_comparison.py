@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of docs/comparison.md: what becomes of an array that each tool imports."""
 
 import re

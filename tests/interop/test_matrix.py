@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The matrix itself: it must see what goes wrong, and its results must be whole and published."""
 
 from dataclasses import replace

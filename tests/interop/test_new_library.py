@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A library that does not exist is added as docs/add-a-library.md says, in a copy of the package
 and its tests: a bridge, a row of `LIBRARIES`, and a sample. Nothing else is asked for."""
 

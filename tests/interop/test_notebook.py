@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The notebook of the documentation, in a process of its own: its assertions, and no warning."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy in particular: its memmaps and its scalars."""
 
 import pytest

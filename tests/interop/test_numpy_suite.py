@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy's own tests of DLPack, with fastdl in the middle of every crossing.
 
 ndarray's methods cannot be replaced, so the source of numpy/_core/tests/test_dlpack.py is read

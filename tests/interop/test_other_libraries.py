@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Libraries that are not in the extra `peers`, each of which takes minutes to install: the stage
 `matrix` runs this where they are."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sessions in the documentation that need large libraries, each in a process of its own."""
 
 import pytest

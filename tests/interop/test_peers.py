@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every peer as producer and as consumer, and what is particular to some. See cases/."""
 
 import pytest

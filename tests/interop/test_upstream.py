@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/upstream.md: each program in docs/examples/defects shows a defect of a library.
 
 If a library is not installed, its programs are skipped: nox -s matrix runs them where the libraries

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the scripts given as arguments under LeakSanitizer, and fails if one of them leaks.
 
 For a fastdl that was built with FASTDL_SANITIZE=address,undefined. CPython 3.10 and 3.11 give

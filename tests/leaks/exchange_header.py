@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public C header, alone and with the package, on good and bad objects: see exchanges.py."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every kind of exchange a few times, in a process without NumPy, for a leak checker to look at.
 
 The managed tensors here are one `malloc` each, and their deleter is `free`: one that fastdl does

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies of host memory in any layout, compared with NumPy's."""
 
 import sys

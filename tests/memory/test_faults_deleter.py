@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deleters: missing, called late, from anywhere (faults D1 to D8). Those that raise, or use fastdl,
 are in test_reliability.py (test_acts), and objects that go back on native threads in
 test_producer.py."""

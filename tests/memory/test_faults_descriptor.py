@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptors that lie: dimensions, strides, offsets, data pointers (faults N1 to N18, X2).
 
 What any library has to withstand is asked of every path by test_paths_conform.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory does not grow, in three cases of which test_reliability.py knows nothing."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which descriptors fastdl accepts, and what it computes from them, against a model in Python."""
 
 import numpy as np

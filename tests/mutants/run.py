@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Breaks fastdl on purpose, in one way at a time, and sees whether a test turns red.
 
     python -m tests.mutants.run [SUBJECT, OR PART OF A NAME OR FUNCTION...]

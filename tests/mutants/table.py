@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mutants: ways to break fastdl, each of which must turn a test red.
 
 Each is one mistake that a person could make, whose effect would be memory that is lost or freed too

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of mutants fits the tree: a mutant whose text or test is gone proves nothing."""
 
 import ast

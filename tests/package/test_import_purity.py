@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`import fastdl` imports the standard library and fastdl, and nothing else."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each layer of the package uses only those below it: what docs/architecture.md promises."""
 
 import re

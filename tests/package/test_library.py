@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compiled modules are one shared library, which fastdl loads by itself."""
 
 import sys

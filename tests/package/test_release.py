@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a release says about itself: versions, addresses, workflows, and lists that have to agree.
 What is in a wheel is for test_wheel.py."""
 

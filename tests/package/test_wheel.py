@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an installation has in it: the wheel in FASTDL_WHEEL, or else what is installed."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real engines, in the session `peers`. Elsewhere the tests run if the engine is there."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m tests.processes.ranks WHAT, as each of two ranks."""
 
 import sys

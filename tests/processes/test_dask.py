@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors in Dask: its sizes, tokens and frames, with real workers."""
 
 import textwrap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/examples/processes: pool.py, and train.py over each engine."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors in files, and batches of a torch DataLoader: docs/examples/processes/files.py."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read-only memory, as Ray's, in JAX without a copy: what docs/processes.md says of device_put."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cloudpickle and joblib: they take the data, and joblib maps an ndarray."""
 
 import pickle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors in MPI: two real ranks, each of which runs tests/processes/ranks.py."""
 
 import pytest

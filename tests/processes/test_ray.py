@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors in Ray: one node, real workers and its store."""
 
 import logging

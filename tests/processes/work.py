@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What workers do in these tests: they import it, or get it by value."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`__array_interface__` and `__array__`, in both directions."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The conformance suite on fastdl, as its command runs it for any library."""
 
 import json

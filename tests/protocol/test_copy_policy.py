@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which copies `from_dlpack`, `Tensor.to` and `__dlpack__` make, on which streams and in which
 memory: what the Python above the copies decides."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Capsules: consumed by another, misnamed, mislabelled, dropped, raced for (faults C1 to C13). The
 suite's failure.used-capsule, by test_paths_conform.py for every path, consumes them twice."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Producers that break the protocol, and consumers that do (faults P1 to P14). P7 and X4, on
 streams, are in test_streams.py."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Versions and flags of versioned tensors (faults V1 to V5)."""
 
 import numpy as np

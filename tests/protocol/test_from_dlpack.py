@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """from_dlpack: its arguments, capsules, and the objects that count as producers."""
 
 import enum

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """from_pointer: what it checks, whom it keeps, and when it calls a deleter."""
 
 import ctypes

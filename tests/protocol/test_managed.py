@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl.from_managed and fastdl.to_managed: managed tensors at addresses. Every malformed one goes
 through from_managed too: see WAYS in tests/support/producers.py."""
 

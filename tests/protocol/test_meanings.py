@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects whose elements are more than numbers: masks, units, an arithmetic of their own."""
 
 import weakref

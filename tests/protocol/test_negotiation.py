@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a producer is asked: the three generations of the protocol, and what is remembered."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks of the suite over each of fastdl's paths: tests/support/paths.py.
 
 All in this process, as coverage sees only what runs in it: a crash ends the test, whose name says

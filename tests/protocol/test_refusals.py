@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is concluded from a `__dlpack__` that refuses a keyword: for whom, and for how long.
 
 A type is never judged by what one of its objects raised. So no result depends on what was imported

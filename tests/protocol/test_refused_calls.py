@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What fastdl refuses: each row of refused_calls.txt is a call, the exact type of the exception,
 and what a user needs of its message: the argument, what was passed, or the remedy. All else may be
 worded anew. Refusals that need a compiler or another process are with the tests of their subjects.

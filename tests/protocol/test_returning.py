@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptions of fastdl's own that come back after a consumer had them in its hands. Those
 that are refused are in test_faults_capsule.py."""
 

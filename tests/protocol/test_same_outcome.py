@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compiled entry and the Python function over one table of cases: same tensor, or same
 exception with the same message, and the producer was asked the same. And the public header, in a
 module of its own, over those cases that a C function may meet."""

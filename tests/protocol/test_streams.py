@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two stream tables: what fastdl asks of producers, and what it grants consumers (faults P7 and
 X4), without a driver. With one, test_streams_guide.py runs each cell of the tables.
 

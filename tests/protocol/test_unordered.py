@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Libraries whose `__dlpack__` takes `stream` and ignores it: their data is never called ready."""
 
 import pytest

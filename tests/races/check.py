@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs tests of threads under ThreadSanitizer, and fails if code of ours races.
 
     python tests/races/check.py INSTRUMENTED-PYTHON TEST...

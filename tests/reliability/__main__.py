@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the checks of checks.py, each case in a process of its own.
 
     python -m tests.reliability [PART OF A NAME...] [--share 1] [--write]

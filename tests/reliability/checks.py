@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What fastdl must survive many times over: threads, exits, forks, no memory, deleters that do what
 they like; and that nothing grows.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which lines of fastdl's C and Cython the tests execute.
 
     python -m tests.reliability.coverage [FILE OR OPTION OF PYTEST...] [--write]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/reliability.json: what was counted, and where; and its table in docs/architecture.md."""
 
 import json

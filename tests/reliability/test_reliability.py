@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks of tests/reliability, a few times each: `nox -s reliability` runs them in full."""
 
 import os

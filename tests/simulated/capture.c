@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* Stream capture. Captured work is not run: all that counts is who belongs to which graph, what is
  * refused with which code, and whose capture is broken by it. */
 #include "simulated.h"

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* Vector clocks. Components are streams and host threads; the clock of each says how much of every
  * other has certainly happened before what it does next. An access to bytes is compared with all
  * earlier accesses to them: if one of the two writes and neither knows the other, they have no

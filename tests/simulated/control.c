@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* What every driver call begins and ends with, and the functions by which a test rules the
  * simulation. tests/support/simulation.py is their manual as seen from Python. */
 #define _GNU_SOURCE

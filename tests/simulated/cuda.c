@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* The symbols of libcuda.so.1 that HIP has not, or in another form: the driver itself, contexts,
  * what a pointer is, copies. */
 #include "simulated.h"

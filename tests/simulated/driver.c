@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* The symbols that CUDA and HIP have in common, but for their names. */
 #include "simulated.h"
 

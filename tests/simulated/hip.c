@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* The symbols of libamdhip64.so.6 that CUDA has not, or in another form. HIP has no stack of
  * contexts: each thread has a current device, and the runtime looks after the rest. */
 #include "simulated.h"

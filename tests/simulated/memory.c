@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* Allocations. Their bytes are a part of the process that nothing else uses, and what is given back
  * is not handed out again: each later touch of it is found. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* Threads, contexts, streams and events; handles, which are used again as soon as they are free. */
 #include "simulated.h"
 

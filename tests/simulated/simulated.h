@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* A driver without a device: what its parts know of each other.
  *
  * One set of sources builds libcuda.so.1 and libamdhip64.so.6. Device memory is host memory, and

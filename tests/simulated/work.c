@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* Every action of the program: first whether a capture has a say in it, then what it means to the
  * clocks. What is queued stays so until the host waits for something that comes after it: of two
  * operations without an order, the one that nobody waits for comes late. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operations to run while an allocation fails, at every point where one can.
 
 Runs in a process of its own: `sweep(name, injector)`. Two injectors exist because neither reaches

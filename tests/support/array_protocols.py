@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects that have one of NumPy's protocols, and nothing else."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrow arrays made and read with ctypes alone, from the specification of the C data interface."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles the C sources of tests/capi with the compiler that built the running interpreter.
 
 One folder serves the whole session, its workers and child processes included: they find it in the

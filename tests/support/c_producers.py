@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tests/capi/producer.c: types that fastdl.h makes producers, compiled as users would."""
 
 from functools import partial

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dtypes and devices of others, and comparisons with them in all their forms."""
 
 import operator

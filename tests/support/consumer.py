@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plain consumer, written from the specification alone: it holds what it takes and gives it back
 in every way a consumer may, and calls the five functions of any exchange table.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DLPack capsules made and read with ctypes alone: descriptors that no library would export.
 
 The structs are those of the suite, which share nothing with fastdl.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles C++ extension modules, with a binding library or without one; see also build.py."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The numbers of element types and devices in include/fastdl/dlpack.h, which every table has."""
 
 import re

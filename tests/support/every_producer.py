@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each way in which fastdl makes a producer, on the memory of a NumPy array, which it keeps."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packages that take the place of libraries which the command line knows, for a child process."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small array libraries on a simulated device, which order their work as real ones do."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tests/capi/header.c, compiled in the ways and used in the worlds that users of fastdl.h have."""
 
 import sysconfig

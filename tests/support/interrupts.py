@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Delivers an interrupt at every point of an operation where Python code runs for it: of fastdl, of
 a producer, of a table that asks its object."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs code that may kill its process, or needs one to itself, in another one."""
 
 import functools

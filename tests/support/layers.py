@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layers of the package, as docs/architecture.md names them, and the ways up."""
 
 # From the bottom up. A file belongs to the first entry that its path begins with.

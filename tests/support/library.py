@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Libraries for the tests of convert and of fastdl_wrap: types with bridges, and with tables."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of memory and copies on the simulated devices have in common."""
 
 import gc

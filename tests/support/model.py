@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which descriptors a consumer may accept: by the DLPack specification, in integers that do not
 overflow."""
 

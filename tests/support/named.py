@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types with the names of libraries, by which fastdl knows them."""
 
 

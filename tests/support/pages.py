@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sessions in the pages of the documentation: `>>>` in a block of Python."""
 
 import ast

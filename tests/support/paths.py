@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl's paths as libraries of the suite (conformance/README.md says what an adapter has): each
 way in, through and out, in Python, C, C++ and Cython.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Producers over hostile managed tensors, and the ways in which a tensor enters fastdl."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A producer on NumPy's memory, that remembers how it was asked."""
 
 import numpy as np

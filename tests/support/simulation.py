@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated drivers of tests/simulated: CUDA's and HIP's, each with its own state.
 
 They are built at first use, as `libcuda.so.1` and `libamdhip64.so.6` in a folder of their own each,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a fastdl_spec of the header says, in numbers."""
 
 C, F, INNER = 1, 2, 4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several threads that do things to the same objects at the same time."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays of any strides, and whether a tensor is a view of one."""
 
 import numpy as np

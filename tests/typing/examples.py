@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a user writes, for mypy --strict and pyright: every public name, and the mistakes that they
 must catch.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs tests of this repository on a Python for Windows that .ci/windows made:
 
     python -m tests.windows FOLDER [ARGUMENTS-OF-PYTEST...]

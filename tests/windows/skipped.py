@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What of the tests does not run on Windows, and why: all of it. docs/interop.md links to
 this. tests/conftest.py skips these, and fails what skips for another reason."""
 

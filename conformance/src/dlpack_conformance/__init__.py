@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A conformance suite for DLPack, for any array library: see README.md.
 
     dlpack_conformance.inspect_capsule(x.__dlpack__())     shows a capsule

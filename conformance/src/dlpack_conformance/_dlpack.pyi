@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Both sides of DLPack: the producer, the tables and the consumer of the suite.
 
 from typing import Any, final

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a process ended, and what it said of its end."""
 
 import os

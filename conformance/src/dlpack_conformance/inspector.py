@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shows the contents of a DLPack capsule, and of an exchange table."""
 
 import json

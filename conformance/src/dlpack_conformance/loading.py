@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the adapter of a library, and says what is wrong with it before any check runs: a fault of
 the adapter must not look like one of the library."""
 

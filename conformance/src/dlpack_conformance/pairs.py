@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every producer with every consumer, in one process: values, aliasing, read-only, owners."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Producers for the checks of a consumer, with managed tensors whose every field can be set."""
 
 import array

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pytest plugin: pytest --dlpack=numpy, or in the configuration dlpack = mylib.dlpack_adapter.
 It imports what it needs when it is used, since pytest imports it at every start.
 

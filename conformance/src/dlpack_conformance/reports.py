@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Renders reports: lines for a terminal, JSON, a comment in Markdown, a page in HTML."""
 
 import argparse

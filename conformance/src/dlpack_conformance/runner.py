@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs checks of a library in another process, which is restarted when a check crashes it."""
 
 import contextlib

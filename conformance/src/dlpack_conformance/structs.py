@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DLPack's structs as they are in memory, read with ctypes, and the names of its numbers."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The definition of a check, and helpers for checks.
 
 A check is a function of a `Library`. It returns if the library does what the sentence says, raises

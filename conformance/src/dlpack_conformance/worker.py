@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that has libraries: python -m dlpack_conformance.worker
 
 It reads a line of JSON for each question, a method of Worker and its arguments, and answers with

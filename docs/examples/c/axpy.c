@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* y += a * x, for vectors of any framework, and a result in the caller's framework.
  *
  * Build: cc -O2 -fPIC -shared $(python -m fastdl --cflags) \

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* A type that is a tensor to others: numpy.from_dlpack(Image(480, 640)) is a view of its pixels.
  *
  * Build: cc -O2 -fPIC -shared $(python -m fastdl --cflags) \

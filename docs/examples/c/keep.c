@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* WeightedSum(weights).of([x, y, ...]): the sum of vectors, times `weights` unless that is None.
  *
  * Build: cc -O2 -fPIC -shared $(python -m fastdl --cflags) \

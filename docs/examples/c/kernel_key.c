@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* Which compiled kernel serves a call: key(x, y, ...) is bytes, to look it up in a dict.
  *
  * Build: cc -O2 -fPIC -shared $(python -m fastdl --cflags) \

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* The mean and the variance of each column: an argument that is converted, and two results.
  *
  * Build: cc -O2 -fPIC -shared $(python -m fastdl --cflags) \

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cython: language_level=3, boundscheck=False, wraparound=False
 """y += a * x for vectors of any framework:
 
@@ -61,7 +62,7 @@ def axpy(double a, x, y):
 
 
 cdef class WeightedSum:
-    """WeightedSum(weights).of([x, y, ...]): the sum of vectors, times `weights` unless it is None."""
+    """WeightedSum(weights).of([x, y, ...]): the sum of vectors, times `weights` if given."""
     cdef fastdl.spec vector
     cdef fastdl.DLManagedTensorVersioned *weights  # owned; NULL for None
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cython: language_level=3
 # Build: CFLAGS="$(python -m fastdl --cflags)" python -m Cython.Build.Cythonize -q -i image.pyx
 """A type that is a tensor to others: numpy.from_dlpack(Image(480, 640)) is a view of its pixels."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Build: python setup.py build_ext --inplace
 from Cython.Build import cythonize
 from setuptools import Extension, setup

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% The last row and column of chroma are lost at odd sizes
 import av
 import numpy as np

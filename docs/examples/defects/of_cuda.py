@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% A capsule of an unknown major version is read
 import ctypes
 

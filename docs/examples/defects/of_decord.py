@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% Strides are ignored, so other values are read
 import decord
 import numpy as np

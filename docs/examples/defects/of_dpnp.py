@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% byte_offset is ignored in host memory, so other values are read
 import ctypes
 

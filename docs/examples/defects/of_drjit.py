@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% A capsule that a producer returned can be taken twice
 import drjit.scalar
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% copy=True does not copy
 import jax
 import numpy as np

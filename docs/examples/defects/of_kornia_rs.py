@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% A request for a copy is a NotImplementedError
 import numpy as np
 from kornia_rs.image import Image

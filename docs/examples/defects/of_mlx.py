@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% float64 becomes float32, so large numbers become infinity
 import mlx.core as mx
 import numpy as np

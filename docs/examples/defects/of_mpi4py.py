@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% A Fortran-ordered array is sent in memory order
 import numpy as np
 from mpi4py import MPI

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% Booleans are exported as integers of one bit
 import ctypes
 

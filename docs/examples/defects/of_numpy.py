@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% Shared memory is unmapped under an array
 from multiprocessing.shared_memory import SharedMemory
 

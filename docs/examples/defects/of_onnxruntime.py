@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% An export does not keep the memory alive
 import weakref
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% Negative strides read other memory
 import numpy as np
 import paddle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% Booleans in a Tensor become uint8
 import numpy as np
 import pyarrow as pa

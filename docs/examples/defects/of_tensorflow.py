@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% A tensor of strings or of handles ends the process
 # dies of SIGABRT
 import tensorflow as tf

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% Negative strides end the process
 # dies of SIGABRT
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% A compiled function crashes on data that is not aligned
 # dies of SIGSEGV
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% A request for an old version is an AttributeError
 import numpy as np
 import tvm_ffi

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # %% An array without dimensions is an IndexError
 import numpy as np
 import warp

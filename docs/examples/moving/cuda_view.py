@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a launcher of kernels needs of an array on a GPU, by two protocols."""
 
 import fastdl

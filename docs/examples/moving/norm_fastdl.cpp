@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Build: c++ -O2 -std=c++17 -fPIC -shared -fvisibility=hidden $(python -m fastdl --cflags) \
  *     $(python -m pybind11 --includes) norm_fastdl.cpp \
  *     -o norm_fastdl$(python -m pybind11 --extension-suffix)

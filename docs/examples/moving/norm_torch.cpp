@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Build, in Python: torch.utils.cpp_extension.load("norm_torch", ["norm_torch.cpp"])
 #include "rms_norm.h"
 #include <torch/extension.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Build: c++ -O2 -std=c++17 -fPIC -shared $(tvm-ffi-config --cxxflags) norm_tvm_ffi.cpp \
  *     $(tvm-ffi-config --ldflags --libs) -o norm_tvm_ffi.so
  */

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 // The kernel, which knows nothing of tensors: each row of x by its root mean square, times weight.
 #pragma once
 

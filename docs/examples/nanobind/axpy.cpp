@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // y += a * x over the tensors of any framework, bound by nanobind.
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/nanobind.h>

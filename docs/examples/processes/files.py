@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors in files of safetensors and NumPy, and in batches of a torch DataLoader."""
 
 import json

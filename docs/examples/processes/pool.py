@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers prepare batches in bfloat16, and torch uses them: python pool.py"""
 
 import multiprocessing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From files, through other processes, to torch: python train.py [pool | dask | ray]
 
 Each worker reads a file and prepares a batch; this process trains on the batches as they come. The

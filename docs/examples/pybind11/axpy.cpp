@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* y += a * x over the tensors of any framework, bound by pybind11.
  *
  * Build: c++ -O2 -std=c++20 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \

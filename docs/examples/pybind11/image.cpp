@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A type that is a tensor to others: numpy.from_dlpack(Image(480, 640)) is a view of its pixels.
  *
  * Build: c++ -O2 -std=c++17 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \

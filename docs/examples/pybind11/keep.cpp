@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* WeightedSum(weights).of([x, y, ...]): the sum of vectors, times `weights` unless that is None.
  *
  * Build: c++ -O2 -std=c++20 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The mean and the variance of each column: an argument that is converted, and two results.
  *
  * Build: c++ -O2 -std=c++20 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \

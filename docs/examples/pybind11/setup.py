@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Build: python setup.py build_ext --inplace
 from pybind11.setup_helpers import Pybind11Extension
 from setuptools import setup

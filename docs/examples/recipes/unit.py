@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A library of one function, which takes any array and gives back what it was given."""
 
 from typing import Any, TypeVar

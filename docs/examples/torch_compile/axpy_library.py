@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operators of axpy_torch.py with the C functions themselves as kernels: they cost less.
 
 Autograd does not see what `axpy` writes when it is called outside of compiled code. Call these

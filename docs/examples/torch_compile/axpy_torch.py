@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions of ../c/axpy.c for torch, also in code that torch.compile compiles.
 
 Build: cd ../c && python setup.py build_ext --build-lib ../torch_compile

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """array-api-strict, which wraps NumPy."""
 
 from fastdl._bridges.bridge import Bridge

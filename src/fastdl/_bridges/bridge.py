@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bridge: what is known of a library to whose objects convert converts."""
 
 from fastdl._core.foreign import loaded_version, release

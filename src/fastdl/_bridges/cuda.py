@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cuda.core: StridedMemoryView."""
 
 from fastdl._bridges.bridge import ANYWHERE, Bridge

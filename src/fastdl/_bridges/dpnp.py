@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """dpnp, over SYCL. It shares USM, and copies host data."""
 
 from fastdl._bridges.bridge import ANYWHERE, Bridge

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DrJit: the tensors of each backend. Each element type has a class of its own; the result is of
 the class for the data."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl itself: convert(x, fastdl.Tensor)."""
 
 from fastdl._bridges.bridge import ANYWHERE, Bridge

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The libraries that fastdl knows, and the file here for each.
 
 Adding a library is a file in this folder and a row in LIBRARIES. The file has BRIDGES, one for each

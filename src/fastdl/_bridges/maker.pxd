@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The interface of compiled bridges.
 from fastdl._core.native cimport DLTensor
 from fastdl._core.tensor cimport Tensor

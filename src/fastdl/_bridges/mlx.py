@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MLX."""
 
 from fastdl._bridges.bridge import POSITIVE, Bridge

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MXNet. Its arrays have no `__dlpack__`; functions export and import legacy capsules."""
 
 from fastdl._bridges.bridge import COMPACT, COPIED, Bridge

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy: Tensor.numpy and Tensor.__array__, and the bridge. NumPy is imported here, at first use,
 and nowhere else."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime."""
 
 from fastdl._bridges.bridge import ANYWHERE, COMPACT, COPIED, Bridge

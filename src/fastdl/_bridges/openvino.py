@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenVINO. Its tensors have no `__dlpack__`; they are made on NumPy arrays, and expose element
 types that NumPy lacks as others of the same size."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PaddlePaddle."""
 
 from fastdl._bridges.bridge import ANYWHERE, COPIED, HOST, POSITIVE, Bridge

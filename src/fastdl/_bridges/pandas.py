@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pandas: Series. Its objects are read over their own interfaces (see _convert/missing.py)."""
 
 from fastdl._bridges.bridge import Bridge

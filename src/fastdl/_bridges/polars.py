@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Polars: Series, over Arrow's interface. It never writes to the memory."""
 
 from fastdl._bridges.bridge import COMPACT, Bridge

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyArrow: Array, which has one dimension, and Tensor."""
 
 from fastdl._bridges.bridge import COMPACT, POSITIVE, Bridge

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow. It imports only legacy capsules, not objects, and aborts on exporting a tensor of
 strings."""
 

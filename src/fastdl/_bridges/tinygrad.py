@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tinygrad. Its tensors have no `__dlpack__`; creating one copies."""
 
 from fastdl._bridges.bridge import Bridge

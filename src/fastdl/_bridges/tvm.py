@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TVM. It packs sub-byte elements in the opposite order to DLPack: the first one is in the high
 bits."""
 

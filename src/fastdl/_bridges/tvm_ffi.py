@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tvm-ffi."""
 
 from fastdl._bridges.bridge import ANY, ANYWHERE, COPIED, Bridge

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warp. It has no arrays without dimensions."""
 
 from fastdl._bridges.bridge import ANYWHERE, COPIED, Bridge

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line, `python -m fastdl COMMAND`: a module for each command, and what they share.
 
 The module of a command has `add_arguments(parser)` and `run(options)`, which returns the exit

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is in a capsule: a managed tensor, or an exchange table. Reading it does not consume it."""
 
 import ctypes

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defects of other libraries, and what fastdl does about each: for doctor and docs/upstream.md.
 
-They are in the file of each library in _bridges/, or here. A program in docs/examples/defects/ shows
-each of them; a test runs it.
+They are in the file of each library in _bridges/, or here. A program in docs/examples/defects/
+shows each of them; a test runs it.
 """
 
 from types import SimpleNamespace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m fastdl demo: sample exchanges, each claim checked as it is printed."""
 
 import os

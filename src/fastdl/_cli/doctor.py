@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m fastdl doctor: the installed libraries, how their arrays are imported, and what that
 costs."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The findings of inspect, for a terminal."""
 
 from collections.abc import Iterator

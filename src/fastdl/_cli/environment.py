@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Facts about this Python, this machine and this fastdl, for a report."""
 
 import os

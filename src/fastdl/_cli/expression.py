@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MODULE:EXPRESSION, by which the command line names an array."""
 
 import builtins

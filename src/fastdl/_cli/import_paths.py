@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The import path of a type (table, bridge, buffer, __dlpack__), and what from_dlpack plans."""
 
 from fastdl._cli.capsules import describe_table, name_of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m fastdl inspect MODULE:EXPRESSION: what an array exports."""
 
 import argparse

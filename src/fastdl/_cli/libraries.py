@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The libraries that the command line knows: those of `_bridges/lookup.py`."""
 
 from collections.abc import Iterable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The jobs of doctor and inspect, each in its own process: python -m fastdl._cli.probe LOG.
 
 A job is JSON on the standard input: the name of a function here, and its arguments. The log has

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs in child processes, which may crash or hang without harm to the command.
 
 A *job* is a list of steps in a child, which logs the start and the result of each step to a file.

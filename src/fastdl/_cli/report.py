@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report of doctor for a terminal."""
 
 from collections.abc import Iterable, Iterator

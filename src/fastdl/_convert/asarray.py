@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """asarray: tensors from buffers and other interfaces."""
 
 import sys

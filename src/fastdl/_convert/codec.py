@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A host tensor as a header and its bytes, for sending tensors without pickle.
 
 The header, in little-endian order:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """convert for every call and any object; convert.pyx has the fast path for most of them."""
 
 from types import ModuleType

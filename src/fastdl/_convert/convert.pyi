@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from types import ModuleType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 

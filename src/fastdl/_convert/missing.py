@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Missing values of data frames, which `__array__` shows as NaN. No library is imported to count
 them.
 

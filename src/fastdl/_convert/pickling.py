@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pickling of host tensors: the bytes, and their description; and tokens and sizes for Dask.
 
 A pickle contains the name `fastdl._unpickle` and its arguments: neither may change.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """producer: a class of Python as a producer, by an attribute that is a tensor."""
 
 from fastdl._convert.asarray import asarray

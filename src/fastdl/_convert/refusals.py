@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The error messages of convert: why a library does not accept some data, and what to do."""
 
 from math import nan

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bridge for a target of convert: a type, a module, an example or a name."""
 
 from functools import partial

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """convert_tree: what is rare in trees, and errors that name a place in them."""
 
 from operator import is_

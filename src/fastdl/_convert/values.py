@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A host tensor where others expect numbers or a string: int, float, index, in, repr, Arrow."""
 
 from numbers import Number

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices: their types, their names, and what fastdl can do with each."""
 
 from fastdl import _native

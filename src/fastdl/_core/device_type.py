@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DeviceType, in a module that is loaded when it is first used: `enum` takes as long to import as
 all the rest of fastdl."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exception that fastdl adds, how messages name a type, and a cache of results."""
 
 from fastdl._core.foreign import module_of, package_of

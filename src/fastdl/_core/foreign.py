@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Other libraries' objects, recognised by name without importing those libraries: their packages,
 dtypes and devices. Dtypes are NumPy's, which others use too, or are read by the file of their
 library in _bridges/, as devices are.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The C of the host core: the parts of the DLPack ABI that fastdl/__init__.pxd omits, element types,
 # layout, ownership, import, copies. Each declaration is documented in the header it comes from.
 from cpython.object cimport PyObject, PyTypeObject

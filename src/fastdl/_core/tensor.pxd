@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What the layers above may do with a Tensor from Cython.
 from libc.stdint cimport uint32_t, uint64_t
 from fastdl._core.native cimport (

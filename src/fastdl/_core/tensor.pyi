@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import EllipsisType, ModuleType
 from typing import Any, ClassVar, Literal, SupportsIndex, TypeAlias, final, overload

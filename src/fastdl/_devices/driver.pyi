@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Only for fastdl's own Python layer.
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The C of the devices. Each declaration is documented in the header it comes from.
 from libc.stdint cimport int32_t, int64_t
 

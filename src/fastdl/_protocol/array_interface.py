@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Imports over `__array_interface__`, and the code shared with `__cuda_array_interface__`."""
 
 from operator import index

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Imports over the capsules of Arrow."""
 
 from fastdl._core import tensor as core

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """from_dlpack in Python: version negotiation and the stream handshake, as a consumer.
 
 It has two steps. `plan` decides how to get the tensor, from the facts about the type, the result of

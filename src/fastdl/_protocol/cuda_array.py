@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`__cuda_array_interface__`, in both directions: the predecessor of DLPack for CUDA."""
 
 from fastdl._core import tensor as core

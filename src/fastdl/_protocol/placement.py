@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The copies that fastdl makes, and whether it can make them."""
 
 from fastdl._core import tensor as core

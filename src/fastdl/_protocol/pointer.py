@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """from_pointer, from_managed, to_managed: memory and managed tensors at addresses."""
 
 from struct import calcsize

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Tensor.__dlpack__` in Python: fastdl as a producer.
 
 It handles every call; the compiled method in front of it reads the arguments, and handles the plain

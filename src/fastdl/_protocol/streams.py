@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams: the two tables of the DLPack handshake, as numbers, and the stream objects that users
 may pass.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Whether this release serves find_package(fastdl VERSION): it is not older, and of the same major
 # version. The version is read from _version.py, its only source.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The CMake package of fastdl.
 #
 #     find_package(fastdl 0.1 CONFIG REQUIRED)

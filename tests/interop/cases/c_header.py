@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl.h on real libraries, by way of tests/capi/header.c."""
 
 import gc

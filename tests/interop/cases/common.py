@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the case files share: the peer under test, sources whose end can be seen, comparisons."""
 
 import gc

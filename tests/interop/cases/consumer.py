@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A library consumes from fastdl: capsules, slices, and what is left behind.
 
 Values of every type and layout, sharing, writes, read-only data and lifetimes are measured by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl.convert to one library: where it must not copy, and what it must not do.
 
 What becomes of every type and layout, and of the arrays of every other library, is measured by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """StridedMemoryView of cuda.core: its exchange table knows no stream."""
 
 from cuda.core import utils

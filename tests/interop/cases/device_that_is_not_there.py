@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data on a GPU, for a library that has none: convert refuses it and releases it once, where the
 library itself would end the process."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is particular to DrJit: arrays of several variables, which it copies into one when asked."""
 
 import drjit.llvm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dtypes and devices of the libraries themselves, wherever fastdl takes one."""
 
 import jax

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/hazards.md, entry by entry: what torch, tvm-ffi, JAX, MLX and NumPy do with shared memory.
 
 A test has the name of its entry, and shows what goes wrong, what fastdl does, and the remedy. None

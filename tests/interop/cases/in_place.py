@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a library does to an array in place after fastdl has imported it: the Tensor keeps its
 memory and values. A quicker way than `__dlpack__` (TYPES in _bridges) may only be used if it
 keeps the memory, and not just the object."""

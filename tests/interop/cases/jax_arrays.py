@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is particular to JAX: immutable arrays, and four-bit floats."""
 
 import ctypes

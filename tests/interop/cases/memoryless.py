@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch's tensors without memory. For each kind: a function that calls another with such a tensor,
 and a pattern for what a refusal says."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is particular to MLX: offsets, arrays that are values, and when memory is given back."""
 
 import mlx.core as mx

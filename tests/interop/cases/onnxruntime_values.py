@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is particular to ONNX Runtime: values that borrow NumPy's memory."""
 
 import weakref

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is particular to OpenVINO: elements that NumPy has not."""
 
 import ml_dtypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every library's objects to every library, in an order that a number gives. Prints the answers.
 
 Run as a program, in two processes: what convert answers must not depend on earlier calls. The

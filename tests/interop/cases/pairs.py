@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory through several libraries, with a fastdl.Tensor between each two, in one process.
 
 What becomes of each pair by itself is measured by matrix/grid.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """from_managed and to_managed with other packages that pass pointers."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fastdl consumes from a library: through what, by both entries, ranks, arguments and flags.
 
 Values of every type and layout, sharing, writes and lifetimes are measured by matrix/measure.py,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is particular to Arrow: buffers, tensors, and mutability."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The line in a refusal helps: it is executed, and has the values."""
 
 import ctypes

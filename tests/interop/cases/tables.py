@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Libraries of tables, plots and images: what they take a Tensor for, and asarray of theirs."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is particular to TensorFlow: tensors whose elements are not numbers, or not plain ones.
 
 They are asked in another process: TensorFlow ends one that asks for a capsule of strings.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is particular to tinygrad: elements that memoryview has not, and copies."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions built on the C header in code that torch compiles: docs/examples/torch_compile.
 
 FASTDL_EXAMPLE is the folder of the module built from docs/examples/c, FASTDL_TORCH_COMPILE that of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Subclasses of torch.Tensor: they share its table unless they say otherwise."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is particular to torch: gradients, lazy views, tensors without memory, four-bit floats."""
 
 import gc

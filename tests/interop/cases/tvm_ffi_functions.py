@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is particular to tvm_ffi: its functions take fastdl.Tensors through the exchange table."""
 
 import weakref

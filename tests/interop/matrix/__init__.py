@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The matrix: what becomes of every library's arrays in fastdl, and of fastdl's tensors there.
 
 nox -s matrix                            all environments; fails if a cell is worse than it was

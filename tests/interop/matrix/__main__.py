@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures the rows of an environment, and fails if a cell is worse than in results.json.
 
 With --newest, for other releases than those that the results are of, it measures the libraries of

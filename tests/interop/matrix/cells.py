@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cells: what was measured, in words, which of two outcomes is worse, and how they are stored."""
 
 import json

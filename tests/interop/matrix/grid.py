@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every producer with every consumer, in one process, once with a fastdl.Tensor in the middle that
 the consumer takes by its own function, and once by fastdl.convert.
 """

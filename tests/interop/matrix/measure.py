@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One cell: an array of a library becomes a tensor of fastdl, or a tensor becomes an array.
 
 Compared are the values, the address, a write on either side, and what lives how long.

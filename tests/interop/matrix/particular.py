@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of libraries whose use of tensors is no matter of arrays alone. One table: ROWS."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of docs/interop.md: every producer with every consumer."""
 
 from matplotlib.figure import Figure

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What docs/interop.md shows of the stored results: see docs/quote.py. Needs no library."""
 
 import re

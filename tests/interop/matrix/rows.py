@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cells of one library: python -m tests.interop.matrix.rows ROW FILE
 
 One line of JSON is appended to the file before each cell, and one after it. A cell that has a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tensors that are tried: every dtype in one dimension, and float32 in every layout."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adapters of released libraries: everything that the suite knows about each."""
 
 from collections.abc import Iterable

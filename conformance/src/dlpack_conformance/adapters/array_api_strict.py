@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """array-api-strict."""
 
 import array_api_strict as xp

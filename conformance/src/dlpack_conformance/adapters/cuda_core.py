@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cuda.core: StridedMemoryView, on memory of the host."""
 
 import numpy as np

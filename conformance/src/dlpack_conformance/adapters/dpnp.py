@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """dpnp, on a oneAPI device: the CPU, where it is the only one."""
 
 import os

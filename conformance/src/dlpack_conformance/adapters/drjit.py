@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DrJit: tensors of its LLVM backend, with a class for each element type."""
 
 import drjit

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MLX, on the CPU."""
 
 import mlx.core as mx

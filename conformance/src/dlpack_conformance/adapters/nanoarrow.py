@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nanoarrow: views of buffers, of one dimension."""
 
 import nanoarrow as na

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyArrow: pyarrow.Array, of one dimension."""
 
 import numpy as np

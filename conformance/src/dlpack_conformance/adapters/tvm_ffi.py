@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tvm-ffi. It has no constructor from values, so it borrows NumPy arrays."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """copy= and dl_device=, on both sides."""
 
 from collections.abc import Iterator

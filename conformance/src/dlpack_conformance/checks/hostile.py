@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Invalid descriptions, which are best refused, or harmless. The standard does not require a
 consumer to check, so their severity is one of their own, whatever happens."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strides and offsets, on the consumer side. Each layout has three checks: its values, the error if
 it is refused, and the release after a refusal."""
 

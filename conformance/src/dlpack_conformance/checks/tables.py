@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exchange table of a library's type, and the use of other libraries' tables."""
 
 import ctypes

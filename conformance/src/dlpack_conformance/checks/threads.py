@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several threads at once. These checks depend on timing: a pass proves little."""
 
 import gc

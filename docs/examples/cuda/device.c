@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
 /* scale(x, by): multiplies a CUDA tensor of any framework by a number, in place, by a kernel that
  * another file launches. */
 #define FASTDL_IMPLEMENTATION
