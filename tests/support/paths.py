@@ -31,6 +31,7 @@ VERSION = (1, 3)
 GROWTH = {
     *("ownership.unused-capsule", "ownership.released", "ownership.small-exports"),
     *("ownership.refused-exports", "consumer.small-imports", "table.small-objects"),
+    "ownership.destructor-keeps-error",
     *("table.allocated-is-released", "table.borrow-owns-nothing", "threads.release"),
 }
 #: Half of the time of all checks, so not for ways that differ before or after what threads meet at.
