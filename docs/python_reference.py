@@ -3,6 +3,7 @@
 
 import ast
 import inspect
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -89,10 +90,15 @@ def members(node: ast.ClassDef) -> Iterator[tuple[Function, str]]:
 
 
 def makers(node: ast.ClassDef) -> Iterator[str]:
-    """The call of a class, if it says how it is called."""
-    for member in node.body:
-        if isinstance(member, Function) and member.name == "__init__":
-            yield f"{node.name}({given(member)})"
+    """The calls of a class, if it says how it is called."""
+    lines = (line.body if isinstance(line, ast.If) else [line] for line in node.body)
+    makers = [
+        member
+        for member in itertools.chain.from_iterable(lines)
+        if isinstance(member, Function) and member.name in ("__init__", "__new__")
+    ]
+    for maker in [m for m in makers if m.decorator_list] or makers:  # overloads have the types
+        yield f"{node.name}({', '.join(given(maker))})"
 
 
 def members_of_enum(node: ast.ClassDef) -> list[str]:
@@ -109,28 +115,53 @@ def arguments(node: Function) -> list[ast.arg]:
 
 
 def signature(node: Function) -> str:
-    """Names and defaults, without types: those are in the sources, where editors read them."""
+    """As in the stubs, with public names of the types."""
     if any(isinstance(word, ast.Name) and word.id == "property" for word in node.decorator_list):
         return f"{node.name}: {returned(node)}"
-    result = "" if returned(node) == "_T" else f" -> {returned(node)}"  # any type
-    line = f"def {node.name}({given(node)}){result}: ..."
-    # As the formatter would have it, which reads these blocks too.
-    return line if len(line) <= 100 else line.replace("(", "(\n    ", 1).replace(")", "\n)", 1)
+    result = "" if returned(node) == "T" else f" -> {returned(node)}"  # any type
+    parts = given(node)
+    line = f"def {node.name}({', '.join(parts)}){result}: ..."
+    if len(line) <= 79:
+        return line
+    return "\n    ".join((f"def {node.name}(", *(f"{p}," for p in parts))) + f"\n){result}: ..."
 
 
-def given(node: Function) -> str:
-    """The parameters, but for `self`."""
+def given(node: Function) -> list[str]:
+    """The parameters, without `self` or `cls` and a slash after it."""
     for argument in (*arguments(node), node.args.vararg):
-        if argument is not None:
-            argument.annotation = None
-    text = ast.unparse(node.args).replace("'", '"')
-    return re.sub(r"^self(?:, /)?(?:, |$)", "", text)
+        if argument is not None and argument.annotation is not None:
+            text = type_name(argument.annotation)
+            # A type that depends on the overload is left out.
+            argument.annotation = None if re.search(r"\bT\b", text) else ast.Name(text)
+    parts = re.split(r", (?![^\[(]*[\])])", ast.unparse(node.args).replace("'", '"'))
+    if parts[0] in ("self", "cls"):
+        parts = parts[2:] if parts[1:2] == ["/"] else parts[1:]
+    return [re.sub(r"^(\w+: .*[^=])=(?!=)", r"\1 = ", part) for part in parts if part]
 
 
 def returned(node: Function) -> str:
-    text = ast.unparse(node.returns) if node.returns else "None"
-    text = re.sub(r"npt?\.(?:NDArray|ndarray)\[.*\]", "numpy.ndarray", text)
-    return re.sub(r"np\.dtype\[Any\]", "numpy.dtype", text).replace("'", "")
+    return type_name(node.returns) if node.returns else "None"
+
+
+#: Of stubs, and what the reference has in their place.
+TYPES = {
+    r"npt?\.(?:NDArray|ndarray)\[.*\]": "numpy.ndarray",
+    r"np\.dtype\[Any\]": "numpy.dtype",
+    r"\bSupportsIndex\b": "int",
+    r"\b_Device\b": "DeviceLike | None",
+    r"\b_Copy\b": "bool | None",
+    r"\b_Class\b": "type",
+    r"\b_Ints\b": "int | Sequence[int]",
+    r"\b_(?=[A-Z])": "",
+}
+
+
+def type_name(annotation: ast.expr) -> str:
+    quoted = isinstance(annotation, ast.Constant) and isinstance(annotation.value, str)
+    text = annotation.value if quoted else ast.unparse(annotation)
+    for pattern, name in TYPES.items():
+        text = re.sub(pattern, name, text)
+    return text.replace("'", '"')
 
 
 # ---- docstrings as Markdown -----------------------------------------------------------------

@@ -15,6 +15,7 @@ COLOURS = {
     REFUSED: "#b9c0c9",
     WRONG: "#d64545",
     DIES: TEXT,
+    None: "none",  # not measured: one is of one dimension, the other an image
 }
 
 
@@ -32,15 +33,16 @@ def grid() -> Figure:
         # Not every consumer is a target of convert.
         consumers = [c for c in LIBRARIES if any(pair[::2] == (way, c.name) for pair in pairs)]
         for outcome, colour in COLOURS.items():
-            if outcome in pairs.values():
-                axes.bar(0, 0, color=colour, label=outcome)
+            edge = TEXT if outcome is None else colour
+            if outcome is None or outcome in pairs.values():
+                axes.bar(-9, 0, color=colour, edgecolor=edge, label=outcome or "no common rank")
             for y, producer in enumerate(producers):
                 places = [
                     (x - 0.46, 0.92)
                     for x, consumer in enumerate(consumers)
                     if pairs.get((way, producer.name, consumer.name)) == outcome
                 ]
-                axes.broken_barh(places, (y - 0.46, 0.92), color=colour)
+                axes.broken_barh(places, (y - 0.46, 0.92), facecolor=colour, edgecolor=edge)
         axes.set(title=words, aspect="equal")
         axes.set(xlim=(-0.6, len(consumers) - 0.4), ylim=(len(producers) - 0.4, -0.6))
         axes.set_xticks(range(len(consumers)), titles(consumers), rotation=60, ha="left")

@@ -248,7 +248,7 @@ def refused_layouts(lib: Library, layout: Layout) -> str:
 def views_of_forms(lib: Library) -> Iterator[tuple[Any, ...]]:
     for what, form in forms(lib):
         for name, function, values in views(lib):
-            yield f"a {name} view of {what}", form, function, values
+            yield f"the {name} view of {what}", form, function, values
 
 
 def taken_base(lib: Library, form: str, **fields: Any) -> tuple[Offer, Any]:

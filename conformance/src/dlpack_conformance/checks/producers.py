@@ -97,7 +97,7 @@ def arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     """(name, function that makes one, values)."""
     yield from wholes(lib)
     for name, function, values in views(lib):
-        yield f"a {name} view", partial(viewed, lib, function), values
+        yield f"the {name} view", partial(viewed, lib, function), values
 
 
 def read_only_arrays(lib: Library) -> Iterator[tuple[str, Make]]:
@@ -113,8 +113,8 @@ def read_only_arrays(lib: Library) -> Iterator[tuple[str, Make]]:
 
     yield "an array", partial(made, lib.make)
     for name, function, _ in views(lib):
-        yield f"a {name} view", partial(made, partial(viewed, lib, function))
-        yield f"a {name} view of one", partial(made, partial(base, lib), function)
+        yield f"the {name} view", partial(made, partial(viewed, lib, function))
+        yield f"the {name} view of one", partial(made, partial(base, lib), function)
 
 
 def capsules(lib: Library) -> list[tuple[str, Callable[..., Any]]]:
