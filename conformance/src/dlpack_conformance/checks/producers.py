@@ -100,7 +100,7 @@ def arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
         yield f"the {name} view", partial(viewed, lib, function), values
 
 
-def read_only_arrays(lib: Library) -> Iterator[tuple[str, Make]]:
+def read_only_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     """Those that must not be written to, also by the library's own account."""
     read_only = lib.optional("read_only")
     is_read_only = getattr(lib.source, "is_read_only", lambda array: True)
@@ -111,19 +111,28 @@ def read_only_arrays(lib: Library) -> Iterator[tuple[str, Make]]:
             raise NotApplicable("it can be written to")
         return array
 
-    yield "an array", partial(made, lib.make)
-    for name, function, _ in views(lib):
-        yield f"the {name} view", partial(made, partial(viewed, lib, function))
-        yield f"the {name} view of one", partial(made, partial(base, lib), function)
+    yield "a read-only array", partial(made, lib.make), lib.rows
+    for name, function, values in views(lib):
+        yield f"the {name} view, read-only", partial(made, partial(viewed, lib, function)), values
+        yield f"the {name} view of one", partial(made, partial(base, lib), function), values
+
+
+def all_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
+    yield from arrays(lib)
+    if hasattr(lib.source, "read_only"):
+        yield from read_only_arrays(lib)
 
 
 def capsules(lib: Library) -> list[tuple[str, Callable[..., Any]]]:
     """The forms of capsule that it exports: names, and functions of an array and keywords."""
     array, found = lib.make(), []
-    for name, form in (("legacy", lib.export_or_skip), ("versioned", lib.versioned)):
-        with suppress(Exception, NotApplicable):
-            form(array)
-            found.append((name, form))
+    with suppress(Exception, NotApplicable):
+        lib.export_or_skip(array)
+        found.append(("legacy", lib.export_or_skip))
+    with suppress(Exception, NotApplicable):
+        lib.versioned(array)
+        # With more keywords the capsule may be legacy: it is read as its name says.
+        found.append(("versioned", partial(lib.export_or_skip, max_version=(1, 3))))
     return found
 
 
@@ -525,7 +534,7 @@ def host_has_none(lib: Library) -> None:
     "ownership.capsule-keeps-memory",
     MEMORY,
     PYTHON + ": the producer keeps the data until the deleter is called",
-    over=lambda lib: exports(lib, by=capsules),
+    over=partial(exports, of=all_arrays, by=capsules),
 )
 def capsule_keeps_memory(lib: Library, make: Make, values: Any, form: Callable[..., Any]) -> None:
     """A capsule keeps the memory alive when the array is gone."""
@@ -540,7 +549,7 @@ def capsule_keeps_memory(lib: Library, make: Make, values: Any, form: Callable[.
     "ownership.export-keeps-memory",
     MEMORY,
     PYTHON + ": the consumer renames the capsule; dmlc/dlpack#51",
-    over=lambda lib: exports(lib, by=owners),
+    over=partial(exports, of=all_arrays, by=owners),
 )
 def export_keeps_memory(lib: Library, make: Make, values: Any, export: Export) -> None:
     """What was taken keeps the memory alive when array and capsule are gone."""
@@ -663,7 +672,7 @@ def refused_exports(lib: Library, make: Make, refused: dict[str, Any]) -> None:
     "ownership.deleter-any-thread",
     MEMORY,
     PYTHON + "; dmlc/dlpack#103, #129; CV-CUDA#298",
-    over=lambda lib: exports(lib, by=owners),
+    over=partial(exports, by=owners),
 )
 def deleter_any_thread(lib: Library, make: Make, values: Any, export: Export) -> None:
     """The deleter may be called on a thread that has no Python and no GIL."""
@@ -740,7 +749,7 @@ def references_are_given_back(lib: Library, export: Export) -> None:
     HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY; data-apis/array-api#191",
     over=partial(exports, of=read_only_arrays),
 )
-def read_only_flag(lib: Library, make: Make, export: Export) -> None:
+def read_only_flag(lib: Library, make: Make, values: Any, export: Export) -> None:
     """An array that must not be written to is exported with READ_ONLY, as a copy, or not at all."""
     array, held = exported(make, export)
     if held.flags is None:
@@ -756,7 +765,7 @@ def read_only_flag(lib: Library, make: Make, export: Export) -> None:
     ARRAY_API + ": BufferError; numpy/numpy#20742",
     over=read_only_arrays,
 )
-def read_only_legacy(lib: Library, make: Make) -> str:
+def read_only_legacy(lib: Library, make: Make, values: Any) -> str:
     """An array that must not be written to has no legacy capsule, or one of a copy."""
     array = make()
     with due(BufferError):
