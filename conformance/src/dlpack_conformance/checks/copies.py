@@ -240,8 +240,7 @@ def import_false_of_another(lib: Library, layout: Layout) -> None:
 
 @check("copy.import-false-error", ERROR, IMPORT)
 def import_false_error(lib: Library) -> None:
-    """from_dlpack(copy=False) of a producer that always copies, and flags it, is a BufferError or a
-    ValueError."""
+    """from_dlpack(copy=False) of what is only a flagged copy is a BufferError or a ValueError."""
 
     def answer(offer: Any) -> Any:
         if offer.asked[-1].get("copy") is False:
