@@ -486,7 +486,6 @@ def mistakes() -> dict[str, Mistake]:
         "producer.keywords": {"dlpack": only_stream},
         "producer.unknown-keyword": {"dlpack": any_keyword},
         "producer.strides-present": fields(strides=None),
-        "producer.scalar": fields(shape=lambda a: a.shape or (1,)),
         "producer.empty": fields(shape=lambda a: tuple(n or 1 for n in a.shape)),
         "producer.one-element": fields(data=at(4)),
         "producer.address": fields(data=at(4)),

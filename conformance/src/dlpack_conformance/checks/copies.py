@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from enum import IntEnum
 from functools import partial
+from itertools import product
 from typing import Any
 
 from dlpack_conformance import structs
@@ -18,7 +19,6 @@ from dlpack_conformance.checks.consumers import (
 from dlpack_conformance.checks.layouts import LAYOUTS, Layout, fields_of, values_of
 from dlpack_conformance.checks.producers import (
     Make,
-    all_arrays,
     arrays,
     capsules,
     exports,
@@ -80,7 +80,7 @@ def true_is_flagged(lib: Library, make: Make, values: Any) -> None:
     "copy.copy-is-writable",
     DEVIATION,
     "DLPack 1.3, dlpack.h: DLPACK_FLAG_BITMASK_IS_COPIED",
-    over=all_arrays,
+    over=arrays,
 )
 def copy_is_writable(lib: Library, make: Make, values: Any) -> None:
     """A capsule of a copy has no READ_ONLY: nobody else has the memory."""
@@ -133,11 +133,17 @@ DeviceType = IntEnum("DeviceType", {"CPU": 1})
     "copy.host-is-exported",
     DEVIATION,
     DEVICE + ": a tuple of an Enum and an int; kDLCPU must be supported",
-    over=lambda lib: ((f"dl_device=({kind!r}, 0)", kind) for kind in (1, DeviceType.CPU)),
+    over=lambda lib: (
+        (f"dl_device=({kind!r}, 0), {more}", kind, more)
+        for kind, more in product((1, DeviceType.CPU), ({}, {"copy": True}))
+    ),
 )
-def host_is_exported(lib: Library, kind: int) -> None:
+def host_is_exported(lib: Library, kind: int, more: dict[str, Any]) -> None:
     """`__dlpack__(dl_device=(1, 0))`, the host, is taken, its type as a number or an Enum."""
-    held = Held(newest(lib)(lib.make(), dl_device=(kind, 0)))
+    form, array = newest(lib), lib.make()
+    with allowed(BufferError):
+        form(array, **more)
+    held = Held(form(array, dl_device=(kind, 0), **more))
     kind = held.tensor.device_type
     expect(kind in (1, 3, 11, 13), f"the capsule is on a device of type {kind}")
     expect(held.values() == lib.rows, f"the capsule has {held.values()}")
