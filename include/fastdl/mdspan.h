@@ -58,7 +58,7 @@ template <typename Tensor> auto span(const Tensor &x)
 {
     using all = detail::constraints_t<Tensor>;
     static_assert((all::layout & (FASTDL_C | FASTDL_F)) != 0 && (all::layout & FASTDL_INNER) == 0,
-                  "a span has no gaps: ask for fastdl::c_contiguous or fastdl::f_contiguous");
+                  "a span has no gaps: require fastdl::c_contiguous or fastdl::f_contiguous");
     static_assert(!std::is_void_v<typename Tensor::element_type>, "a span has one element type");
     return std::span<typename Tensor::element_type>(x.data(), std::size_t(x.size()));
 }
@@ -96,7 +96,7 @@ constexpr bool exceeds(int64_t stride, int64_t step, int64_t size)
 template <typename Tensor> auto mdspan(const Tensor &x)
 {
     using all = detail::constraints_t<Tensor>;
-    static_assert(all::ndim >= 0, "the rank of an mdspan is known: ask for fastdl::ndim or shape");
+    static_assert(all::ndim >= 0, "an mdspan has a known rank: require fastdl::ndim or shape");
     static_assert(!std::is_void_v<typename Tensor::element_type>, "an mdspan has one element type");
     constexpr std::size_t rank = std::size_t(all::ndim);
     using extents = typename detail::extents<all, std::make_index_sequence<rank>>::type;
@@ -116,13 +116,13 @@ template <typename Tensor> auto mdspan(const Tensor &x)
         using mapping = typename FASTDL_MDSPAN_::layout_stride::template mapping<extents>;
         for (std::size_t i = 0; i < rank; i++) {
             if (steps[i] <= 0)
-                detail::refuse_view("expected a tensor whose strides are positive, as std::mdspan "
-                                    "needs them, got one that is negative or 0: pass a copy");
+                detail::refuse_view("expected positive strides, as std::mdspan requires, got a "
+                                    "negative or zero one: pass a copy");
             for (std::size_t k = 0; k < i; k++)
                 if (!detail::exceeds(steps[i], steps[k], sizes[k]) &&
                     !detail::exceeds(steps[k], steps[i], sizes[i]))
-                    detail::refuse_view("expected a tensor whose dimensions do not interleave, as "
-                                        "std::mdspan needs them, got strides too short for the "
+                    detail::refuse_view("expected dimensions that do not interleave, as "
+                                        "std::mdspan requires, got strides too short for the "
                                         "sizes: pass a copy");
         }
         return FASTDL_MDSPAN_::mdspan<T, extents, FASTDL_MDSPAN_::layout_stride>(

@@ -134,7 +134,7 @@ struct nanobind_producers {
     template <typename T> static T *instance(PyObject *self)
     {
         if (!nanobind::inst_ready(self))
-            throw nanobind::type_error("expected an object that was initialised");
+            throw nanobind::type_error("expected an initialised object");
         return nanobind::inst_ptr<T>(self);
     }
 

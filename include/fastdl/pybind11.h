@@ -130,7 +130,7 @@ struct pybind11_producers {
                 (wanted->simple_type && parts.is_redundant_value_and_holder(part)))
                 continue;
             if (!part.instance_registered())
-                throw pybind11::type_error("expected an object that was initialised");
+                throw pybind11::type_error("expected an initialised object");
         }
         return pybind11::cast<T *>(pybind11::handle(self));
     }

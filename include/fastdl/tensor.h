@@ -403,7 +403,8 @@ inline constexpr bool has_dtype_v<T, std::void_t<decltype(dtype_of<T>::value)>> 
 template <typename L> struct element_facts;
 template <typename... Ts> struct element_facts<list<Ts...>> {
     static_assert((true && ... && has_dtype_v<std::remove_const_t<Ts>>),
-                  "a constraint, or an element type: see fastdl::dtype_of for types of your own");
+                  "expected a constraint or an element type; specialise fastdl::dtype_of for types "
+                  "of your own");
 
     using only = const void;
     static constexpr std::size_t count = sizeof...(Ts);
@@ -443,9 +444,10 @@ template <typename... Cs> struct constraints {
     using elements = element_facts<typename elements_of<Cs...>::type>;
 
     static_assert((0 + ... + int(!std::is_same_v<typename meaning<Cs>::elements, list<>>)) <= 1,
-                  "one element type, or several as fastdl::any_of<...>");
-    static_assert((0 + ... + int(meaning<Cs>::ndim_v >= 0)) <= 1, "one of ndim<> and shape<>");
-    static_assert((0 + ... + meaning<Cs>::devices) <= 1, "one device");
+                  "expected at most one element type; pass several as fastdl::any_of<...>");
+    static_assert((0 + ... + int(meaning<Cs>::ndim_v >= 0)) <= 1,
+                  "expected at most one of ndim<> and shape<>");
+    static_assert((0 + ... + meaning<Cs>::devices) <= 1, "expected at most one device");
 
     using sizes = typename chosen<meaning<Cs>...>::sizes;
 
@@ -454,8 +456,8 @@ template <typename... Cs> struct constraints {
     static constexpr int32_t rules =
         (0 | ... | meaning<Cs>::rules_v) | (elements::writes ? FASTDL_WRITABLE : 0);
     static_assert((rules & FASTDL_WRITABLE) == 0 || (rules & (FASTDL_COPY | FASTDL_CONVERT)) == 0,
-                  "the caller does not see what is written to a copy: const element types, and no "
-                  "fastdl::writable, with fastdl::copied and fastdl::converted");
+                  "the caller would not see writes to a copy: with fastdl::copied and "
+                  "fastdl::converted use const element types and no fastdl::writable");
     static constexpr int32_t alignment = largest({0, meaning<Cs>::alignment_v...});
     static constexpr int32_t device = (0 + ... + meaning<Cs>::device_v);
     static constexpr const char *name = chosen<meaning<Cs>...>::name::name_v;
@@ -712,9 +714,9 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     template <typename... Is>
     std::add_lvalue_reference_t<element_type> operator()(Is... indices) const
     {
-        static_assert(!std::is_void_v<element_type>, "elements of a tensor of one element type");
+        static_assert(!std::is_void_v<element_type>, "x(...) needs exactly one element type");
         static_assert(all::ndim < 0 || sizeof...(Is) == std::size_t(all::ndim),
-                      "one index for each dimension");
+                      "expected one index for each dimension");
         const int64_t *steps = strides();
         int64_t at = 0;
         ((at += int64_t(indices) * *steps++), ...);

@@ -52,7 +52,7 @@ def get_pkgconfig_dir() -> str:
     folder = os.path.join(_PACKAGE, "pkgconfig")
     if not os.path.exists(os.path.join(folder, "fastdl.pc")):
         raise FileNotFoundError(
-            f"expected fastdl.pc in {folder}, but this is a source tree, where it is not made: "
+            f"expected fastdl.pc in {folder}, but this is a source tree, which has none: "
             "install fastdl with pip"
         )
     return folder

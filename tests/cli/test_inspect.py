@@ -128,11 +128,11 @@ def test_the_plan_for_a_type_with_nothing_but_dlpack(inspect, tmp_path):
     plan, lines = planned(inspect, tmp_path, "hosted", (1, 0))
     assert (plan["keywords"], plan["stream"]) == ({"max_version": [1, 3]}, None)
     called = "__dlpack__(max_version=(1, 3))"
-    assert lines == [called, "none is made to wait", "copied by fastdl"]
+    assert lines == [called, "no stream waits", "copied by fastdl"]
     plan, lines = planned(inspect, tmp_path, "on_device", (2, 0))
     assert (plan["stream"], plan["copies"]) == (1, ["its library", "fastdl"])
     called = "__dlpack__(max_version=(1, 3), stream=1)"
-    assert lines == [called, "1 is made to wait", "copied by its library, otherwise fastdl"]
+    assert lines == [called, "stream 1 waits", "copied by its library, otherwise fastdl"]
     plan, lines = planned(inspect, tmp_path, "nanobind", (2, 0))
     assert (plan["path"], lines[0]) == ("refused", "refused")
 

@@ -89,7 +89,7 @@ def test_libraries_whose_objects_hold_arrays():
     """How to make one: interop/cases/tables.py does as it is told, for the types of each."""
     frame = type("DataFrame", (), {"__module__": "polars.dataframe.frame"})
     for like in (frame(), types.ModuleType("xarray.core.dataarray")):
-        with pytest.raises(TypeError, match="as `like`, got .* makes one of an array$"):
+        with pytest.raises(TypeError, match="as `like`, got .* makes one from an array$"):
             fastdl.convert(np.zeros(1), like)
 
 
@@ -190,7 +190,7 @@ REFUSED = {
        for x in (3, None, "text", object())},
     "list": (lambda: [1.0, 2.0], TypeError, f"'list' {CANNOT}expected a tensor, an array or",
              "numpy.asarray(x) has its numbers"),
-    "long name": (LONG, TypeError, CANNOT, "with what its own library has for that"),
+    "long name": (LONG, TypeError, CANNOT, "with a function of its own library"),
     "no device": (NO_DEVICE, TypeError, f"NoDevice' {CANNOT}.*not __dlpa", ""),
     "no methods": (NO_METHODS, TypeError, f"NoMethods' {CANNOT}", ""),
     "lines": (lambda: raising(LINES), BufferError,
@@ -834,7 +834,7 @@ def test_the_remedy_changes_no_value(dtype):
             assert is_kept(dtype, found)
         else:
             assert not [name for name in wide if is_kept(dtype, name)], advice
-            assert f"has none that holds every {dtype}: " in advice
+            assert f"None of its types holds every {dtype}: " in advice
 
 
 @pytest.mark.parametrize("device", [(1, 0), CUDA], ids=["cpu", "cuda"])
@@ -984,8 +984,8 @@ class TestTables:
             ("give", None),
             ("give and raise", None),
             ("raise", "LookupError: .?from the hostile table"),
-            ("fail", "without giving a reason"),
-            ("nothing", "without giving a reason"),
+            ("fail", "without setting an exception"),
+            ("nothing", "without setting an exception"),
         ],
     )
     def test_it_makes_objects_or_fails(self, source, mode, words):

@@ -360,7 +360,7 @@ class Interfaces:
         ({"x": 1}, r": fastdl.convert_tree\(x, fastdl.Tensor\) converts each tensor in it"),
         (int, ": pass an object of this type, not the type itself"),
         (Interfaces, ": pass an object of this type, not the type itself"),
-        (Strange(), ": make an array of it first, with what its own library has for that"),
+        (Strange(), ": make an array of it first, with a function of its own library"),
     ],
 )
 def test_asarray_of_other_things(source, end):

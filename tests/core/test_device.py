@@ -222,7 +222,7 @@ def of_jax(platform, version):
 
 OF_CUPY = made("Device", "cupy.cuda.device", id=1)
 OF_TVM = made("Device", "tvm_ffi.core", dlpack_device_type=lambda self: 10, index=2)
-NOT_IN_DLPACK = "expected a device that DLPack has, got "
+NOT_IN_DLPACK = "expected a device known to DLPack, got "
 
 
 @pytest.mark.parametrize(

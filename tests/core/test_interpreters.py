@@ -112,7 +112,7 @@ def test_python_initialized_again_without_fastdl_before():
 # ---- the header -----------------------------------------------------------------------------
 
 USE = "api = load(); works(api)"
-WORDS = "'expected the interpreter in which this module first', 'in another process'"
+WORDS = "'only in the interpreter that used it first', 'in another process'"
 REFUSED = f"""
     api = load()
     source, like = Source(api), type("Table", (Source,), {{"__dlpack_c_exchange_api__": None}})

@@ -167,7 +167,7 @@ def test_to_device_is_to(device):
 
 
 MADE_BY = r"fastdl\.from_dlpack\(x\) .* fastdl\.asarray\(x\)"
-CASTS = r"converts no values; .* numpy\.from_dlpack\(tensor\)\.astype\(\.\.\.\)"
+CASTS = r"does not convert values; .* numpy\.from_dlpack\(tensor\)\.astype\(\.\.\.\)"
 NO_DEVICE = r"^expected (a device such as|a device as|the one CPU).*(?<!f)$"
 REFUSED = [
     *((lambda t, x=x: bool(fastdl.from_dlpack(x)), TypeError, "truth value")

@@ -278,7 +278,7 @@ def test_old_hip_is_never_queried(old_hip):
     old_hip.finish(0)
     stream, other = (old_hip.side() for _ in range(2))
     with old_hip.capturing(stream):
-        with refused("HIP cannot be queried: pass stream=-1"):
+        with refused("HIP cannot report now: pass stream=-1"):
             export(tensor, stream)
         export(tensor, -1)
         consume(tensor, other, array)

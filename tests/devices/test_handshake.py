@@ -441,7 +441,7 @@ def test_a_tensor_that_c_code_could_not_make_is_still_the_codes(sim):
     name = sim.name("cuEventRecord")
     driver.forget_events(sim.type)
     sim.fail_next(name, 999)
-    with pytest.raises(BufferError, match=f"{name} answered"):
+    with pytest.raises(BufferError, match=f"{name} returned"):
         api.wrap(managed, fastdl.Tensor)
     assert array.given.deleted == 1  # fastdl_wrap discards what is still the code's, once
 

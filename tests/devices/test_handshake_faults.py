@@ -288,7 +288,7 @@ def test_a_stream_of_another_context_that_cannot_be_used(cuda, failing):
         cuda.finish(1)
         tensor.record(1)  # no event need be made for the first try
         cuda.fail_next(failing, 999)
-        with pytest.raises(BufferError, match=rf"cuEventRecord answered .*400|{failing} answered"):
+        with pytest.raises(BufferError, match=rf"cuEventRecord returned .*400|{failing} returned"):
             fastdl.from_dlpack(Plain(array), stream=abroad)
         given_back(array)
         assert cuda.context_depth() == 2

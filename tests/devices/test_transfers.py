@@ -357,7 +357,7 @@ def test_what_a_tensor_says_of_its_memory(memory, said, works, managed_type):
             assert bytes_of(cuda.sim, copied(tensor)) == b"\x07" * 4
         else:
             with pytest.raises(
-                BufferError, match=r"CUDA driver says that its data, at 0x\w+, is on"
+                BufferError, match=r"CUDA driver reports that its data, at 0x\w+, is on"
             ):
                 copied(tensor)
         del tensor
@@ -638,7 +638,7 @@ def test_a_copy_to_the_host_that_is_not_known_to_have_ended(here, settled):
     if not settled:
         here.fail_next("await stream", 999)
     waits, before = here.calls("await stream"), mapped()
-    with pytest.raises(BufferError, match=rf"{here.name('line')} answered .*\(999\)"):
+    with pytest.raises(BufferError, match=rf"{here.name('line')} returned .*\(999\)"):
         tensor.to("cpu")
     assert here.calls("await stream") == waits + 1
     del tensor

@@ -88,7 +88,7 @@ def test_a_block_is_left_where_it_was_entered():
         thread.start()
         thread.join()
         assert driver.work_stream(CUDA, 0) == 0x100
-    assert raised == ["a use_stream must be left on the thread that entered it"]
+    assert raised == ["a use_stream must exit on the thread that entered it"]
     assert driver.work_stream(CUDA, 0) == 1
 
 

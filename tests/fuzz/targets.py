@@ -281,7 +281,7 @@ def arrow(rng: random.Random) -> None:
         else:
             said = "(0 in all)"
             use(tensor)
-        total = "can be counted" if None in counts else f"({sum(counts)} in all)"
+        total = "cannot be counted" if None in counts else f"({sum(counts)} in all)"
         assert total in said, (counts, said)
         return
     memory = bytearray(range(256))

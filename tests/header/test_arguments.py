@@ -91,7 +91,7 @@ def test_what_is_no_tensor(api, candidate, name, end):
 FAULTS = {
     "shape": (lambda: Tabled(Given(shape=(2, -1))), "the tensor has a negative dimension"),
     "version": (lambda: Tabled(Given(version=(2, 0))), "expected DLPack"),
-    "silent table": (lambda: Tabled(Given(), "fail"), "without giving a reason"),
+    "silent table": (lambda: Tabled(Given(), "fail"), "without setting an exception"),
     "capsule": (lambda: new(Producer)(Given(), act=lambda self: 5), "capsule"),
     "device": (lambda: new(Producer)(Given(), device="cpu"), "__dlpack_device__"),
     "delivery": (lambda: new(Producer)(Given(device=CUDA), device=(1, 0)), "announced"),

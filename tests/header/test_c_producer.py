@@ -95,7 +95,7 @@ def test_lending(api, array):
     # What cannot be lent is exported.
     for x in (given(api.Roomy, array), given(api.Lending, array, strides=None)):
         assert borrowed(x) == (True, address, (2, 3), (3, 1))
-        with pytest.raises(BufferError, match="does not store shape and strides to be lent"):
+        with pytest.raises(BufferError, match="stores no shape and strides that could be lent"):
             api.lend(x)
     array.flags.writeable = False
     assert api.borrow(given(api.Lending, array))["owned"]
@@ -230,7 +230,7 @@ def test_other_streams(api, array):
     for stream in (-2, 2**63):
         with pytest.raises(ValueError, match="64 bits"):
             given(api.Lending, array).__dlpack__(stream=stream)
-    with pytest.raises(BufferError, match="cannot tell its stream"):
+    with pytest.raises(BufferError, match="does not report its stream"):
         given(api.Roomy, array, device=(CUDA, 0)).__dlpack__(stream=1)
     assert given(api.Roomy, array).__dlpack__()  # which is not asked about host memory
 
@@ -313,7 +313,7 @@ def test_a_wrong_description(kind, array, changes, words):
     [
         (LookupError("gone"), False, LookupError, "gone"),
         (LookupError("gone"), True, LookupError, "gone"),  # and reports success
-        (None, True, BufferError, "failed without giving a reason"),
+        (None, True, BufferError, "failed without setting an exception"),
         (KeyboardInterrupt(), False, KeyboardInterrupt, "^$"),
     ],
 )
@@ -436,7 +436,7 @@ def test_two_producers_in_one_type(api, array):
     kind = api.new_type(False)
     api.publish(kind, "spare")
     for _ in range(3):
-        with pytest.raises(TypeError, match=r"Given' has __dlpack_c_exchange_api__ already"):
+        with pytest.raises(TypeError, match=r"Given' already has __dlpack_c_exchange_api__"):
             api.publish(kind, "exporting")
     assert fastdl.from_dlpack(given(kind, array)).tolist() == array.tolist()
     derived = type("Derived", (kind,), {})
@@ -449,7 +449,7 @@ def test_two_producers_in_one_type(api, array):
 def test_a_type_with_something_of_the_protocol(api, name):
     kind = api.new_type(False)
     setattr(kind, name, None)
-    with pytest.raises(TypeError, match=f"has {name} already"):
+    with pytest.raises(TypeError, match=f"already has {name}"):
         api.publish(kind, "spare")
     assert published(kind) == [name]
 
@@ -466,7 +466,7 @@ def test_immutable_types(api, array):
         api.publish(kind, "spare")
         assert fastdl.from_dlpack(given(kind, array)).tolist() == array.tolist()
     for python in (int, list, type(None), BaseException, object):
-        with pytest.raises(TypeError, match="which is Python's|is immutable"):
+        with pytest.raises(TypeError, match="a built-in type|is immutable"):
             api.publish(python, "spare")
         assert published(python) == []
 

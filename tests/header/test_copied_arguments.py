@@ -142,7 +142,7 @@ def test_conversion(api, source, target):
     if source == target:
         assert not api.borrow_as(x, "x", spec)["flags"] & IS_COPIED
     elif KIND[np.dtype(source).kind] > KIND[np.dtype(target).kind] or target == "bool":
-        with pytest.raises(TypeError, match=f"^x: expected {target}, got {source}: this conv"):
+        with pytest.raises(TypeError, match=f"^x: expected {target}, got {source}: fastdl does"):
             api.borrow_as(x, "x", spec)
     else:
         got = copied(api, x, **spec)
@@ -356,13 +356,13 @@ VAST = np.broadcast_to(np.float64(1), (2**45,))
            f"cannot allocate {words}$") for name, bits, words in [
             ("uint8", 50, f"{2**50} bytes for a copy"),
             ("float64", 50, f"{2**53} bytes for a copy"),
-            ("uint8", 60, "more bytes than there are addresses"),
-            ("float64", 60, "more bytes than there are addresses")]),
+            ("uint8", 60, "a copy larger than the address space"),
+            ("float64", 60, "a copy larger than the address space")]),
         # What would be refused is not allocated.
         (VAST, {"dtypes": [number("float32")], "rules": COPY}, TypeError,
          "expected float32, got float64"),
         (VAST, {"dtypes": [number("int32")], "rules": CONVERT}, TypeError,
-         "expected int32, got float64: this"),
+         "expected int32, got float64: fastdl does not"),
         (VAST, {"layout": C, "device": 3, "rules": COPY}, BufferError,
          "expected cuda_host, got cpu:0"),
     ],

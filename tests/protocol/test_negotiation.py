@@ -55,7 +55,7 @@ def test_a_keyword_that_is_refused_is_left_out(wording):
 @pytest.mark.parametrize(
     ("takes", "asked", "keyword", "words"),
     [
-        *(((), {"stream": n}, "stream", "does not take a stream") for n in (-1, 2, 4096)),
+        *(((), {"stream": n}, "stream", "does not accept a stream") for n in (-1, 2, 4096)),
         (("stream", "max_version"), {"device": "cpu"}, "dl_device", "cannot be copied to cpu:0"),
         (("stream", "max_version"), {"copy": True}, "copy", "on cuda:0 cannot be copied to cuda:0"),
     ],

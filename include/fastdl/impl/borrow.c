@@ -14,7 +14,7 @@ FASTDL_SHARED_ int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts)
         return 1;
     if (error == NULL)
         fastdl_raise_about_(PyExc_BufferError,
-                            "the exchange table of '%U' failed without giving a reason",
+                            "the exchange table of '%U' failed without setting an exception",
                             Py_TYPE(obj));
     return 0;
 }

@@ -141,8 +141,8 @@ FASTDL_SHARED_ int fastdl_check_version(const DLManagedTensorVersioned *managed)
     if (managed->version.major == FASTDL_DLPACK_MAJOR)
         return 0;
     fastdl_raise_(PyExc_BufferError,
-                  "expected DLPack %d.x, got a tensor of version %u.%u: ask its producer for "
-                  "max_version=(%d, %d)",
+                  "expected DLPack %d.x, got a tensor of version %u.%u: request "
+                  "max_version=(%d, %d) from its producer",
                   FASTDL_DLPACK_MAJOR, (unsigned)managed->version.major,
                   (unsigned)managed->version.minor, FASTDL_DLPACK_MAJOR, FASTDL_DLPACK_MINOR);
     return -1;

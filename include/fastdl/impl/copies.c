@@ -62,7 +62,7 @@ static DLManagedTensorVersioned *fastdl_new_copy_(const fastdl_view *plan, int32
     while (unit % 64 != 0)
         unit *= 2;
     if (fastdl_count_bytes_(plan, &bytes) < 0) {
-        fastdl_raise_(PyExc_MemoryError, "cannot allocate more bytes than there are addresses");
+        fastdl_raise_(PyExc_MemoryError, "cannot allocate a copy larger than the address space");
         return NULL;
     }
     if (start + unit + (uint64_t)bytes <= (uint64_t)PTRDIFF_MAX)

@@ -124,9 +124,9 @@ FASTDL_SHARED_ void fastdl_raise_fault(fastdl_fault fault, const DLTensor *tenso
         (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)tensor->dtype.lanes,
         (int)tensor->device.device_type, (int)tensor->device.device_id,
         fault == FASTDL_NULL_DATA
-            ? "Its memory was freed, it wraps others, or its producer is at fault: pass a tensor "
-              "that has the values"
-            : "Its producer is at fault; a copy made there may help");
+            ? "Its memory was freed, it wraps other tensors, or its producer is at fault: pass a "
+              "tensor that has the values"
+            : "Its producer is at fault; a copy made by the producer may help");
 }
 
 /* An attribute, a new reference; NULL with an exception. The name is interned because CPython's

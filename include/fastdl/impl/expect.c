@@ -214,8 +214,8 @@ static const char *fastdl_dtype_advice_(const DLTensor *dl, const fastdl_spec *s
     if (spec->rules & FASTDL_WRITABLE)
         return "an output is not converted, so pass one of that type";
     if (!fastdl_find_device((int32_t)dl->device.device_type)->host)
-        return "only host memory is converted, so convert it in its own library";
-    return "this conversion is not made on demand, so make it in its own library";
+        return "only host memory is converted, so convert it in the tensor's own library";
+    return "fastdl does not make this conversion, so make it in the tensor's own library";
 }
 
 /* Appends what is wrong with the tensor itself, as in "float32 or float64, got int32: convert it
@@ -308,7 +308,7 @@ static PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_view *vie
                     i < spec->no_alias_count ? spec->no_alias[i].name : "another argument");
         return PyExc_ValueError;
     default: /* the tensor has changed since it was compared */
-        fastdl_put_(text, "something else");
+        fastdl_put_(text, "a tensor that does not change during the call");
         return PyExc_ValueError;
     }
 }
@@ -380,9 +380,9 @@ static int fastdl_requires_grad_(PyObject *obj, const char *name)
     if (answer <= 0)
         return answer;
     PyErr_Format(PyExc_BufferError,
-                 "%s: expected a tensor that may be written, got one that requires grad while "
-                 "gradients are recorded, which would miss it: call within torch.no_grad(), or "
-                 "pass a detached tensor",
+                 "%s: expected a writable tensor, got one that requires grad while gradients are "
+                 "recorded, which would miss the write: call within torch.no_grad(), or pass a "
+                 "detached tensor",
                  name);
     return -1;
 }

@@ -169,9 +169,9 @@ static const fastdl_names_ *fastdl_get_names_(void)
         return (const fastdl_names_ *)fastdl_atomic_load_(&fastdl_state_.home);
     fastdl_atomic_store_(&fastdl_state_.hits, fastdl_no_types_);
     PyErr_SetString(PyExc_ImportError,
-                    "expected the interpreter in which this module first exchanged tensors, before "
-                    "it ends, got another one, or a first exchange at its end: use the module in "
-                    "one interpreter, or in another process");
+                    "this module exchanges tensors only in the interpreter that used it first, and "
+                    "not while that shuts down: use the module in one interpreter, or in another "
+                    "process");
     return NULL;
 }
 
@@ -189,7 +189,7 @@ static int fastdl_import_(const fastdl_runtime *runtime)
         /* What PyCapsule_Import raises differs from release to release. */
         if (fastdl_clear_if_(PyExc_Exception))
             PyErr_SetString(PyExc_ImportError,
-                            "the installed fastdl offers no interface for C: upgrade fastdlpack");
+                            "the installed fastdl has no C interface: upgrade fastdlpack");
         return -1;
     }
     if (runtime->major != major || runtime->minor < minor) {

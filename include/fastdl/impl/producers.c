@@ -7,7 +7,8 @@ static int fastdl_describe_failed_(PyObject *self)
 {
     if (!PyErr_Occurred())
         fastdl_raise_about_(PyExc_BufferError,
-                            "the function that describes '%U' failed without giving a reason",
+                            "the function that describes '%U' failed without setting an "
+                            "exception",
                             Py_TYPE(self));
     return -1;
 }
@@ -76,7 +77,7 @@ static int fastdl_refuse_to_lend_(PyObject *self, fastdl_description *descriptio
                             Py_TYPE(self));
     else
         fastdl_raise_about_(PyExc_BufferError,
-                            "'%U' does not store shape and strides to be lent: its author has "
+                            "'%U' stores no shape and strides that could be lent: its author has "
                             "to store them, or to publish it without FASTDL_LENDS",
                             Py_TYPE(self));
     return -1;
@@ -147,7 +148,7 @@ static int fastdl_is_ready_(const fastdl_request_ *request, DLDevice device,
         return 1;
     if (current(device.device_type, device.device_id, &handle) != 0 || PyErr_Occurred()) {
         if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_BufferError, "the producer cannot tell its stream");
+            PyErr_SetString(PyExc_BufferError, "the producer does not report its stream");
         return -1;
     }
     own = (uintptr_t)handle; /* CUDA's legacy default stream is both NULL and 1 */
@@ -193,11 +194,11 @@ static void fastdl_raise_needs_package_(DLDevice here, DLDevice target)
     fastdl_put_device_(&to, target);
     PyErr_Format(PyExc_BufferError,
                  fastdl_is_same_device_(here, target)
-                     ? "a tensor on %s is ready only on its producer's stream, and nothing here "
-                       "orders streams or copies there: import fastdl first (pip install "
-                       "fastdlpack), which does, or pass stream=-1 and order the work yourself"
+                     ? "a tensor on %s is ready only on its producer's stream, and only the fastdl "
+                       "package can order streams and copy there: import fastdl first (pip install "
+                       "fastdlpack), or pass stream=-1 and order the work yourself"
                      : "a tensor on %s cannot be copied to %s by its producer: import fastdl "
-                       "first (pip install fastdlpack), or ask for the data where it is",
+                       "first (pip install fastdlpack), or request the data on its own device",
                  from.text, to.text);
 }
 
@@ -240,7 +241,7 @@ static PyObject *fastdl_legacy_capsule_(DLManagedTensorVersioned *managed)
         text.length = 0;
         fastdl_put_tensor_(&text, &managed->dl_tensor, 0);
         PyErr_Format(PyExc_BufferError,
-                     "%s %s, which a legacy DLPack capsule cannot say: ask with "
+                     "%s %s, which a legacy DLPack capsule cannot express: pass "
                      "max_version=(1, 0) or newer%s",
                      text.text, read_only ? "is read-only" : "has padded elements",
                      read_only ? ", or export a copy" : "");
@@ -392,8 +393,7 @@ static int fastdl_check_own_type_(PyTypeObject *type)
     if (!is_foreign)
         return 0;
     fastdl_raise_about_(PyExc_TypeError,
-                        "expected a type of your own to publish, got '%U', which is Python's",
-                        type);
+                        "expected a type of your own to publish, got '%U', a built-in type", type);
     return -1;
 }
 
@@ -423,8 +423,8 @@ static int fastdl_is_published_(PyTypeObject *type, const fastdl_producer *produ
         PyObject *name = fastdl_type_name_(type);
         if (name != NULL)
             PyErr_Format(PyExc_TypeError,
-                         "'%U' has %s already: publish one producer in a type, and define nothing "
-                         "of the protocol in it yourself",
+                         "'%U' already has %s: publish one producer per type, and do not define "
+                         "methods of the protocol in it yourself",
                          name, taken);
         Py_XDECREF(name);
         failed = 1;

@@ -76,7 +76,8 @@ static int fastdl_read_max_version_(PyObject *max_version, int64_t *numbers)
         return -1;
     if (numbers[0] >= 0 && numbers[1] >= 0)
         return 0;
-    PyErr_Format(PyExc_TypeError, "expected max_version of numbers from 0 on, got %R", max_version);
+    PyErr_Format(PyExc_TypeError, "expected max_version with numbers of at least 0, got %R",
+                 max_version);
     return -1;
 }
 

@@ -14,7 +14,7 @@ static void fastdl_set_error_(void *context, const char *kind, const char *messa
     if (fastdl_clear_if_(PyExc_Exception))
         PyErr_SetString(exception != NULL && PyExceptionClass_Check(exception) ? exception
                                                                                : PyExc_RuntimeError,
-                        message != NULL ? message : "the allocator gave no reason");
+                        message != NULL ? message : "the allocator failed without a message");
     Py_XDECREF(exception);
     Py_XDECREF(builtins);
 }
@@ -63,7 +63,7 @@ static int fastdl_empty_(const DLTensor *prototype, PyTypeObject *like,
     if (FASTDL_UNLIKELY_(failed || managed == NULL)) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_BufferError, "the allocator of the exchange table failed without "
-                                               "giving a reason");
+                                               "setting an exception");
         return -1;
     }
     if (native && fastdl_adopt_(NULL, managed, NULL, 0, &managed) < 0)
@@ -97,7 +97,7 @@ static int fastdl_zeros_(const DLTensor *prototype, PyTypeObject *like,
 }
 
 /* Whether a tensor has a negative stride, even in a dimension of size 1. */
-static int fastdl_steps_back_(const DLTensor *dl)
+static int fastdl_has_negative_stride_(const DLTensor *dl)
 {
     for (int32_t i = 0; dl->strides != NULL && i < dl->ndim; i++)
         if (dl->strides[i] < 0)
@@ -118,12 +118,12 @@ static int fastdl_wrap_(DLManagedTensorVersioned *managed, PyTypeObject *like, P
     }
     package = (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime); /* at home */
     if (package != NULL && (native || api == package->protocol))
-        return package->wrap(managed, like, out); /* it knows what the library accepts */
-    if (native && fastdl_steps_back_(&managed->dl_tensor)) {
+        return package->wrap(managed, like, out); /* it copies what the library does not accept */
+    if (native && fastdl_has_negative_stride_(&managed->dl_tensor)) {
         fastdl_raise_about_(PyExc_BufferError,
                             "expected no negative strides for a result of type '%U', whose library "
-                            "may end the process: copy the data, or call fastdl_import(), and it "
-                            "is copied",
+                            "may abort the process: copy the data, or call fastdl_import(), after "
+                            "which fastdl copies it",
                             like);
         fastdl_discard_(managed, NULL);
         return -1;
@@ -132,7 +132,7 @@ static int fastdl_wrap_(DLManagedTensorVersioned *managed, PyTypeObject *like, P
     if (FASTDL_UNLIKELY_(failed || object == NULL)) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_BufferError, "the exchange table of the result's type failed "
-                                               "without giving a reason");
+                                               "without setting an exception");
         if (!native) /* fastdl's own tables have not consumed it */
             fastdl_discard_(managed, NULL);
         return -1;
@@ -154,10 +154,11 @@ static int fastdl_work_stream_(const fastdl_view *view, void **stream)
     if (view->api_->current_work_stream(device.device_type, device.device_id, stream) == 0)
         return fastdl_has_succeeded_() ? 0 : -1;
     if (!PyErr_Occurred())
-        PyErr_Format(PyExc_BufferError,
-                     "the exchange table of the tensor cannot tell its current stream on device "
-                     "(%d, %d)",
-                     (int)device.device_type, device.device_id);
+        PyErr_Format(
+            PyExc_BufferError,
+            "the exchange table of the tensor does not report its current stream on device "
+            "(%d, %d)",
+            (int)device.device_type, device.device_id);
     return -1;
 }
 
@@ -173,8 +174,8 @@ static int fastdl_order_(const fastdl_view *view, void *stream, int back)
         return 0;
     if (package == NULL) {
         PyErr_SetString(PyExc_BufferError,
-                        "expected the stream that fastdl_work_stream gives, got another one, which "
-                        "only the package can order: call fastdl_import() first");
+                        "expected the stream from fastdl_work_stream, got another one, which only "
+                        "the package can order: call fastdl_import() first");
         return -1;
     }
     return package->order(view->dl.device, back ? stream : own, back ? own : stream);

@@ -27,7 +27,7 @@ static int fastdl_protocol_own_(void *obj, DLManagedTensorVersioned **out)
     if (!fastdl_is_as_announced_(announced, managed->dl_tensor.device)) {
         fastdl_raise_(PyExc_BufferError,
                       "a tensor was announced on device (%d, %d) and delivered on (%d, %d), where "
-                      "work is ordered in another way. Its producer is at fault",
+                      "work is ordered differently. Its producer is at fault",
                       announced[0], announced[1], (int)managed->dl_tensor.device.device_type,
                       managed->dl_tensor.device.device_id);
         fastdl_discard_(managed, NULL);

@@ -49,7 +49,7 @@ static void fastdl_raise_dtype_(PyObject *dtype)
 {
     fastdl_raise_(PyExc_BufferError,
                   "expected numbers, got a tensor of dtype %S, which DLPack cannot describe: "
-                  "x.view(torch.int8) has its bits",
+                  "x.view(torch.int8) has the same bits",
                   dtype);
 }
 
@@ -280,6 +280,6 @@ static int fastdl_check_meaning_(PyObject *obj, uint32_t facts)
     }
     if (!(facts & FASTDL_TYPE_ARITHMETIC))
         return 0;
-    return fastdl_raise_meaning_(
-        obj, PyUnicode_FromString("an arithmetic of its own (__array_ufunc__)"), 3);
+    return fastdl_raise_meaning_(obj, PyUnicode_FromString("its own arithmetic (__array_ufunc__)"),
+                                 3);
 }

@@ -206,7 +206,7 @@ cdef int from_array(void *candidate, DLManagedTensorVersioned **out) except -1:
     cdef fastdl_view view
     if not PyArray_Check(<object>candidate):
         raise TypeError(f"expected a numpy.ndarray, got {type_name(<object>candidate)!r}: "
-                        f"this exchange table is NumPy's")
+                        f"this is NumPy's exchange table")
     view.flags = 0
     borrow(<PyObject *>candidate, &view)
     out[0] = describe_object(&view.dl, view.flags, <object>candidate)

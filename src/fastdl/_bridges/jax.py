@@ -61,7 +61,7 @@ def device_name(x):
     for name in ("cuda", "rocm"):
         if name in x.client.platform_version:
             return name, x.local_hardware_id
-    raise ValueError(f"expected a device that DLPack has, got JAX's {x}")
+    raise ValueError(f"expected a device known to DLPack, got JAX's {x}")
 
 
 DEVICE_OF = {"Device": device_name}

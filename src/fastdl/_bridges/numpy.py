@@ -16,14 +16,14 @@ def numpy(tensor):
     except ModuleNotFoundError as error:
         raise ImportError(
             "expected NumPy, which is not installed: pip install numpy, or use tolist(), a "
-            "memoryview or another library, without NumPy"
+            "memoryview or another library"
         ) from error
 
     dtype = tensor.dtype
     lane = descriptor(dtype.lane)
     if dtype.lanes > 1 and tensor.ndim == 64:
         raise BufferError(
-            "NumPy has at most 64 dimensions, and the lanes need one more: reshape it first"
+            "NumPy has at most 64 dimensions, and the lanes need one more: reshape the tensor first"
         )
     if not is_as_stored(tensor):
         return _unpacked(tensor, lane)

@@ -55,7 +55,7 @@ DEFECTS = {
     "byte_offset is ignored, so other values are read": "Its exchange table ignores it too. "
     "fastdl adds the offset to the address of what it exports.",
     "The device ID is None": "fastdl reads it from the capsule, where it is right.",
-    "The table does not set the stream of the host": "fastdl does not ask for the stream of "
+    "The table does not set the stream of the host": "fastdl does not request the stream of "
     "host memory.",
     "A tensor that was taken twice is never released: the process hangs": "fastdl cannot "
     "prevent it. Keep the first tensor until the second is released, or make a copy: "
@@ -65,7 +65,7 @@ DEFECTS = {
     "Data on CUDA ends the process if Paddle was built without CUDA": "`convert` refuses data "
     "on a device if Paddle was built for none. Pass `device='cpu'` for a copy on the host.",
     "The table allocates more bytes than 64 bits can count": "fastdl refuses a tensor that has "
-    "elements and no memory, and asks for no such size.",
+    "elements and no memory, and requests no such size.",
     "numpy() of an empty tensor that NumPy cannot hold ends the process": "`convert(x, "
     "numpy.ndarray)` raises a `BufferError`.",
     "A request for a device that Paddle lacks is a NotImplementedError": "`from_dlpack(x, "

@@ -71,5 +71,5 @@ DEFECTS = {
     "Array.from_dlpack refuses the older capsules, and so all arrays of JAX": "`convert(x, "
     "pa.Array)` shares the memory of JAX.",
     "Array.from_dlpack passes max_version to producers that do not know it": "`convert(x, "
-    "pa.Array)` asks again without it.",
+    "pa.Array)` calls again without it.",
 }

@@ -35,7 +35,7 @@ def refuse(x):
     name = getattr(getattr(x, "dtype", None), "name", None)
     others = ("string", "resource", "variant", "qint", "quint")
     if isinstance(name, str) and name.startswith(others):
-        line = f": tensorflow.bitcast(x, {name[1:]!r}) has the integers that stand for them"
+        line = f": tensorflow.bitcast(x, {name[1:]!r}) has the underlying integers"
         raise refusal(
             BufferError,
             f"expected numbers, got a tensor of dtype {name}, which DLPack cannot describe"

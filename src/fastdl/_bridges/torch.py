@@ -40,7 +40,7 @@ def device_name(x):
     if kind == "cuda" and sys.modules["torch"].version.hip:
         kind = "hip"
     if kind not in KINDS:
-        raise ValueError(f"expected a device that DLPack has, got torch's {kind!r}")
+        raise ValueError(f"expected a device known to DLPack, got torch's {kind!r}")
     return KINDS[kind], x.index or 0
 
 
@@ -52,9 +52,9 @@ TRANSFORM = (
 #: Classes whose tensors have no memory: what these are, and what has memory.
 WITHOUT_MEMORY = {
     "FunctionalTensor": TRANSFORM,
-    "DTensor": "whose parts are in several processes: pass x.to_local(), the part of this one, or "
-    "x.full_tensor()",
-    "MaskedTensor": "with a mask: pass x.to_tensor(value), which replaces what is masked, or "
+    "DTensor": "whose parts are in several processes: pass x.to_local(), the part of this process, "
+    "or x.full_tensor()",
+    "MaskedTensor": "with a mask: pass x.to_tensor(value), which replaces masked elements, or "
     "x.get_data(), which ignores the mask",
     "AsyncCollectiveTensor": "that has not arrived: pass x.wait()",
 }

@@ -40,7 +40,7 @@ DEFECTS = {
     "what becomes a `tvm.runtime.Tensor`, but not of arguments. What `convert` gives to TVM is "
     "aligned to 64 bytes.",
     "float4 is packed in the other order": "In DLPack the first element is in the low bits, so "
-    "whoever imports the capsule sees the two elements of each byte swapped. `asarray` and "
+    "a consumer of the capsule sees the two elements of each byte swapped. `asarray` and "
     "`convert` read such tensors through TVM's `numpy()`, and `convert` does not make any. "
     "`from_dlpack` trusts the capsule.",
 }

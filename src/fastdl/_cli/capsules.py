@@ -51,7 +51,7 @@ def describe_capsule(capsule: Any) -> dict[str, Any]:
     """The fields of the managed tensor in a capsule that nobody has consumed."""
     name = name_of(capsule)
     if name not in ("dltensor", "dltensor_versioned"):
-        raise ValueError(f"expected a capsule of DLPack that is not consumed, not {name!r}")
+        raise ValueError(f"expected an unconsumed DLPack capsule, got one named {name!r}")
     return {"name": name, **describe(address_in(capsule), name == "dltensor_versioned")}
 
 
@@ -78,7 +78,7 @@ def describe(address: int, versioned: bool) -> dict[str, Any]:
     if versioned:
         major, minor = unpacked(VERSION, address)
         if major != 1:
-            raise BufferError(f"a capsule of DLPack {major}.{minor}, whose layout is not known")
+            raise BufferError(f"the layout of DLPack {major}.{minor} is not known")
         _, _, context, deleter, flags, *tensor = unpacked(VERSIONED, address)
         version = f"{major}.{minor}"
     else:

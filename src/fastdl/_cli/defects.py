@@ -48,7 +48,7 @@ OTHERS = {
         DEFECTS={
             "The last row and column of chroma are lost at odd sizes": "fastdl cannot detect it. "
             "`asarray(memoryview(plane))` has all bytes, with the padding of each row.",
-            "max_version, dl_device and copy are TypeErrors": "`from_dlpack` asks again without "
+            "max_version, dl_device and copy are TypeErrors": "`from_dlpack` calls again without "
             "them, and makes copies itself.",
             "A capsule without a deleter ends the process": "DLPack allows a NULL deleter. fastdl "
             "always sets one.",

@@ -59,11 +59,11 @@ def plan(planned: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
     steps.append(texts.get(planned["path"], planned["path"]))
     steps += [planned["otherwise"]] if planned["otherwise"] else []
     yield "plan", ", otherwise ".join(steps)
-    stream = "none is made to wait"
+    stream = "no stream waits"
     if planned["path"] == "table":
         stream = "the work stream, if the data is on a device"
     elif planned["stream"] is not None:
-        stream = f"{planned['stream']} is made to wait"
+        stream = f"stream {planned['stream']} waits"
     yield "stream", stream
     yield "copy=True", f"copied by {', otherwise '.join(planned['copies'])}"
 

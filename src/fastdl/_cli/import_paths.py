@@ -47,13 +47,13 @@ def plan_of(x) -> "dict | None":
     try:
         plan = consumer.plan(x, None, None, None)
         copying = consumer.plan(x, None, True, None)
-        asks = plan.path == consumer.TABLE and exchange.special(x, "__dlpack__") is not None
+        has_fallback = plan.path == consumer.TABLE and exchange.special(x, "__dlpack__") is not None
     except Exception:
         return None
     by_library = copying.keywords is not None and "copy" in copying.keywords
     return {
         "path": plan.path,
-        "otherwise": consumer.PROTOCOL if asks else None,
+        "otherwise": consumer.PROTOCOL if has_fallback else None,
         "keywords": plan.keywords or {},
         "stream": plan.ready_on,
         "copies": ["its library", "fastdl"] if by_library else ["fastdl"],

@@ -58,8 +58,8 @@ class Steps:
             return None
         return result
 
-    def tell(self, name: str, function: Callable[[], Any]) -> None:
-        """A step whose result is logged as it is."""
+    def record(self, name: str, function: Callable[[], Any]) -> None:
+        """Runs a step and logs its result unchanged."""
         self.do(name, function, lambda result: result)
 
 
@@ -86,19 +86,19 @@ def library(steps: Steps, name: str, sample: str) -> None:
     module = steps.do("import", lambda: import_module(name))
     if module is None:
         return
-    steps.tell("version", lambda: str(getattr(module, "__version__", "")))
+    steps.record("version", lambda: str(getattr(module, "__version__", "")))
     array = steps.do("sample", lambda: evaluate(sample))
     if array is None:
         return
-    steps.tell("import_path", lambda: {**import_path_of(array), "type": name_of(type(array))})
-    steps.tell("__dlpack__", lambda: keywords_of(array))
+    steps.record("import_path", lambda: {**import_path_of(array), "type": name_of(type(array))})
+    steps.record("__dlpack__", lambda: keywords_of(array))
     tensor = steps.do("import of the array", lambda: fastdl.asarray(array))
     if tensor is None:
         return
-    steps.tell("tensor", lambda: facts_of(array, tensor))
+    steps.record("tensor", lambda: facts_of(array, tensor))
     call = fastdl.from_dlpack if exchange.is_producer(array) else fastdl.asarray
-    steps.tell("cost", lambda: nanoseconds(call, array))
-    steps.tell("yardstick", yardstick)
+    steps.record("cost", lambda: nanoseconds(call, array))
+    steps.record("yardstick", yardstick)
 
 
 def name_of(cls: type) -> str:
@@ -190,15 +190,15 @@ def array(steps: Steps, expression: str, consumers: list[str]) -> None:
     x = steps.do("evaluate", partial(evaluate, expression), lambda x: name_of(type(x)))
     if "evaluate" in steps.failed:
         return
-    steps.tell("import_path", partial(import_path_of, x))
-    steps.tell("__dlpack__", partial(keywords_of, x))
-    steps.tell("plan", partial(plan_of, x))
+    steps.record("import_path", partial(import_path_of, x))
+    steps.record("__dlpack__", partial(keywords_of, x))
+    steps.record("plan", partial(plan_of, x))
     tensor = steps.do("import", partial(fastdl.asarray, x), partial(tensor_fields, x))
     if tensor is None:
         return
-    steps.tell("managed tensor", partial(managed_of, x, tensor))
+    steps.record("managed tensor", partial(managed_of, x, tensor))
     for name in consumers:
-        steps.tell(f"for {name}", partial(expected, x, name))
+        steps.record(f"for {name}", partial(expected, x, name))
 
 
 def tensor_fields(x: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def attempt(steps: Steps, expression: str, consumer: str) -> None:
         return
     x = steps.do("evaluate", partial(evaluate, expression))
     if "evaluate" not in steps.failed:
-        steps.tell("convert", partial(convert, x, loaded[consumer]))
+        steps.record("convert", partial(convert, x, loaded[consumer]))
 
 
 # ---- devices --------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ def attempt(steps: Steps, expression: str, consumer: str) -> None:
 def devices(steps: Steps) -> None:
     """The drivers through which fastdl orders work."""
     for title, kind in (("CUDA", DeviceType.CUDA), ("ROCm", DeviceType.ROCM)):
-        steps.tell(title, partial(driver_of, kind))
+        steps.record(title, partial(driver_of, kind))
 
 
 def driver_of(kind: DeviceType) -> dict[str, Any]:

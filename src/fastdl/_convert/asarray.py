@@ -153,12 +153,12 @@ def _remedy(x) -> str:
     module = type(x).__module__
     if module == "_cffi_backend":
         return (
-            ": fastdl.from_pointer(int(ffi.cast('uintptr_t', x)), shape, dtype, owner=x) has what "
-            "it points to"
+            ": fastdl.from_pointer(int(ffi.cast('uintptr_t', x)), shape, dtype, owner=x) has the "
+            "memory that x points to"
         )
     if module == "builtins":
         return ""
-    return ": make an array of it first, with what its own library has for that"
+    return ": make an array of it first, with a function of its own library"
 
 
 def interface(x: object) -> "tuple[str, Callable[[Any], Tensor]] | tuple[None, None]":
@@ -253,8 +253,8 @@ def _from_array_method(x):
     if not countable:
         raise refusal(
             BufferError,
-            f"expected data whose missing values can be counted, got {type_name(x)!r} of a kind "
-            f"whose cannot: fill or drop them, and convert it to plain numbers first",
+            f"missing values in {type_name(x)!r} cannot be counted: fill or drop them, and convert "
+            f"it to plain numbers first",
         )
     return tensor
 

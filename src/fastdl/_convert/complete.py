@@ -117,7 +117,7 @@ def moved(tensor, x, bridge, target, where, stream):
     if result.dtype != tensor.dtype or result.device != where:
         raise BufferError(
             f"{core.describe(tensor)} cannot be converted to {bridge.name} on {where}: "
-            f"{bridge.title} makes {result.dtype} on {result.device} of it"
+            f"{bridge.title} turns it into {result.dtype} on {result.device}"
         )
     if waits:
         driver.wait(result)

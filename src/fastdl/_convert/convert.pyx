@@ -340,7 +340,7 @@ cdef Tensor fitted(Tensor tensor, Library library, x, copy, stream):
 cdef int raise_pending() except -1:
     """Raises the exception that a table set when it failed."""
     if PyErr_Occurred() is NULL:
-        raise BufferError("the exchange table failed without giving a reason")
+        raise BufferError("the exchange table failed without setting an exception")
     return -1
 
 

@@ -36,9 +36,9 @@ def check_host(tensor):
     if not tensor.device.is_host:
         raise TypeError(
             f"{core.describe(tensor)} cannot be pickled, since other processes may not reach its "
-            f"memory: pickle a copy on the host, to('cpu'), or what shares its memory and can be "
+            f"memory: pickle a copy on the host, to('cpu'), or an object on its memory that can be "
             f"pickled: fastdl.convert(x, torch.Tensor) with torch.multiprocessing or Ray, "
-            f"fastdl.convert(x, cupy.ndarray) with Dask; a CUDA-aware MPI takes the tensor itself"
+            f"fastdl.convert(x, cupy.ndarray) with Dask; a CUDA-aware MPI accepts the tensor itself"
         )
 
 

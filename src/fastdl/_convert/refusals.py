@@ -19,8 +19,8 @@ def arguments(count: int, names) -> TypeError:
     """The exception for a call of convert that has not two positional arguments."""
     got = ", ".join([f"{count} positional", *map(repr, names)])
     return TypeError(
-        f"expected convert(x, like), with `x` and `like` (what to make) as positional arguments, "
-        f"got {got}: write convert(x, 'torch'), for example"
+        f"expected convert(x, like), with `x` and `like` (the target) as positional arguments, got "
+        f"{got}: write convert(x, 'torch'), for example"
     )
 
 
@@ -181,7 +181,7 @@ def nearest_dtype(tensor, dtypes) -> str:
     numbers = [DType(name) for name in dtypes if name != "bool" and "_" not in name]
     wider = [other for other in numbers if all(map(le, least, extent(other)))]
     if not wider:
-        return f"It has none that holds every {dtype}: it has {', '.join(sorted(dtypes))}"
+        return f"None of its types holds every {dtype}: it has {', '.join(sorted(dtypes))}"
     found = min(wider, key=lambda other: (extent(other)[0], other.bits, -extent(other)[2]))
     line = casting(dtype, found, device=device)
     how = f": {line}" if line else ", in the library that made them"
@@ -263,5 +263,5 @@ def forbid(x, tensor, bridge, reason, copies) -> CopyRequiredError:
 def remedy(tensor, bridge) -> str:
     """The nearest thing that works, for data that a library refused."""
     if bridge.name == "numpy.ndarray" or tensor.dtype.format is None or not tensor.device.is_host:
-        return "fastdl.from_dlpack(x) gives a fastdl.Tensor on it"
-    return "fastdl.convert(x, numpy.ndarray) gives an array on it"
+        return "fastdl.from_dlpack(x) makes a fastdl.Tensor of it"
+    return "fastdl.convert(x, numpy.ndarray) makes an array of it"

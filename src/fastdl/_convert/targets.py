@@ -92,7 +92,7 @@ def named_library(name: str) -> tuple[Bridge, ModuleType]:
             if package_of(error.name or "") != package_of(bridge.name):
                 raise  # it is installed, but a dependency is missing
             raise ModuleNotFoundError(
-                f"expected a library that is installed, got {name!r}: {bridge.title} is not. "
+                f"expected an installed library, got {name!r}: {bridge.title} is not installed. "
                 f"Install it, or convert to another library",
                 name=error.name,
             ) from error
@@ -115,10 +115,10 @@ def check_like(like, package: str, got: str, kind: type[Exception]) -> None:
     name = like if isinstance(like, str) else getattr(target_of(like), "__qualname__", "")
     is_made = maker.rpartition(".")[2] == name.rpartition(".")[2]  # but no other of the library
     if maker and (package not in lookup.LIBRARIES or is_made):
-        raise kind(f"{got}: {maker}(fastdl.convert(x, numpy.ndarray)) makes one of an array")
+        raise kind(f"{got}: {maker}(fastdl.convert(x, numpy.ndarray)) makes one from an array")
     try:
         line = casting(DType(like))
-        hint = f"convert changes no elements{f': {line} does' if line else ''}"
+        hint = f"convert does not change element types{f': {line} does' if line else ''}"
     except (TypeError, ValueError):
         try:
             hint = f"the device is an argument, device={str(Device(like))!r}"

@@ -391,8 +391,8 @@ static int refuse_type(const struct ArrowSchema *schema, const char *how)
     if (is_table(schema)) {
         PyErr_SetString(PyExc_BufferError,
                         "expected an Arrow table whose columns have one type, of numbers, bools or "
-                        "lists of one size, got others: pyarrow.table(x).column(0) has one of "
-                        "them");
+                        "lists of one size, got other types: pyarrow.table(x).column(0) has "
+                        "the first column");
         return -1;
     }
     if (is_extended(schema)) {
@@ -437,9 +437,8 @@ static int read_type(const struct ArrowSchema *schema, row_type *type, int64_t *
     }
     if (has_index(schema)) {
         PyErr_SetString(PyExc_BufferError,
-                        "expected an Arrow table of columns that mean the same, got the index of a "
-                        "DataFrame beside its columns: reset_index(drop=True) of the DataFrame "
-                        "drops it");
+                        "expected an Arrow table of data columns only, got one with the index of a "
+                        "DataFrame: reset_index(drop=True) of the DataFrame drops it");
         return -1;
     }
     *columns = schema->children == NULL ? 0 : schema->n_children;
@@ -461,7 +460,7 @@ static int check_array(const struct ArrowSchema *schema, const struct ArrowArray
     int64_t nulls = count_all(schema, array, DEPTH), values;
     if (nulls == UNKNOWN)
         PyErr_Format(PyExc_BufferError,
-                     "expected an Arrow array as its type says, got length %lld, offset %lld, "
+                     "expected an Arrow array that matches its type, got length %lld, offset %lld, "
                      "n_buffers %lld, n_children %lld. Its producer is at fault",
                      (long long)array->length, (long long)array->offset,
                      (long long)array->n_buffers, (long long)array->n_children);

@@ -50,8 +50,8 @@ static const char *remedy_of_format(const char *format, int ndim)
         return "fastdl.asarray(x.value) has the bytes that it points to";
     switch (*format) {
     case '&':
-        return "fastdl.from_pointer(ctypes.addressof(x.contents), shape, dtype, owner=x) has what "
-               "it points to";
+        return "fastdl.from_pointer(ctypes.addressof(x.contents), shape, dtype, owner=x) has the "
+               "memory that x points to";
     case '>':
     case '!':
         return "fastdl.asarray(numpy.asarray(x)) has a copy in the byte order of this machine";
@@ -61,7 +61,8 @@ static const char *remedy_of_format(const char *format, int ndim)
         return "numpy.asarray(x)[name] has one of its fields";
     }
     return strchr(format, 'P') != NULL && ndim == 0
-               ? "fastdl.from_pointer(x.value, shape, dtype, owner=x) has what it points to"
+               ? "fastdl.from_pointer(x.value, shape, dtype, owner=x) has the memory that x points "
+                 "to"
                : "numpy.frombuffer(memoryview(x).tobytes(), 'u1') has its bytes";
 }
 

@@ -328,7 +328,7 @@ cpdef int check_delivery(x, int32_t type, int32_t id, Tensor tensor) except -1:
     raise errors.refusal(
         BufferError,
         f"{type_name(x)!r} announced data on {normalised(type, id)} and delivered "
-        f"{describe(tensor)}, where work is ordered in another way. Its producer is at fault")
+        f"{describe(tensor)}, where work is ordered differently. Its producer is at fault")
 
 
 cdef object import_object(object x):
@@ -526,6 +526,6 @@ exchange table
     if api is NULL:
         raise ValueError(
             f"expected an exchange table of DLPack {FASTDL_DLPACK_MAJOR}.x whose mandatory "
-            f"functions are all set; this one, and those before it, are not")
+            f"functions are all set; neither this table nor an older one in its chain is one")
     registered[id(cls)] = cls, PyCapsule_New(<void *>api, "dlpack_exchange_api", NULL)
     PyType_Modified(<PyTypeObject *>cls)  # what was known about it and its subclasses is stale

@@ -106,16 +106,16 @@ def values_of(array) -> str:
             if is_known and ((found == array) | (array != array)).all():
                 return f"numpy.array({x}.tolist()) has a type that fits them"
         names = ", ".join(sorted(kind.__name__ for kind in kinds)[:3])
-        return f"make numbers of its elements ({names}) first"
+        return f"convert its elements ({names}) to numbers first"
     if dtype.kind in "OTUS":
         return f"numpy.unique({x}, return_inverse=True)[1] has a number for each text"
     if dtype.kind in "mM":
-        return f"{x}.astype('i8') has the integers that stand for them"
+        return f"{x}.astype('i8') has the underlying integers"
     if not dtype.isnative and dtype.char not in "gG":
         return f"{x}.astype({dtype.name!r}) has the byte order of this machine"
     saved = {"|V1": "ml_dtypes.float8_e4m3fn", "|V2": "ml_dtypes.bfloat16"}.get(dtype.str)
     if saved:
-        return f"{x}.view({saved}) has what was saved as that"
+        return f"{x}.view({saved}) has the elements, if they were saved as that type"
     return f"numpy.frombuffer({x}.tobytes(), 'u1') has its bytes"
 
 

@@ -67,7 +67,7 @@ int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *erro
 
     if (fault == FASTDL_OFFSET_OVERFLOW) { /* on 32 bits, from the size itself */
         kind = "MemoryError";
-        message = "more bytes than there are addresses";
+        message = "the tensor is larger than the address space";
     } else if (fault != FASTDL_OK) {
         message = fastdl_fault_text(fault);
     } else if (tensor.device.device_type != kDLCPU) {
@@ -111,7 +111,7 @@ int fdl_order(DLDevice device, void *source, void *stream)
     PyErr_Format(
         PyExc_BufferError,
         "expected a tensor on a device of CUDA or ROCm, whose streams fastdl can order, got "
-        "device (%d, %d): work on the stream that fastdl_work_stream gives",
+        "device (%d, %d): work on the stream from fastdl_work_stream",
         (int)device.device_type, (int)device.device_id);
     return -1;
 }

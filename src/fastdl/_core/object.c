@@ -151,8 +151,8 @@ static PyObject *refuse(const char *sign)
     return PyErr_Format(
         PyExc_TypeError,
         "a fastdl.Tensor has no operator '%s', since fastdl moves tensors and does "
-        "not compute: use an array on the same memory, as numpy.from_dlpack(tensor) "
-        "or fastdl.convert(tensor, ...) gives it",
+        "not compute: use an array on the same memory, numpy.from_dlpack(tensor) or "
+        "fastdl.convert(tensor, ...)",
         sign);
 }
 
@@ -284,9 +284,8 @@ static PyObject *get_absent(PyObject *self, PyObject *instance, PyObject *cls)
 static PyTypeObject absence_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "fastdl._Absent",
     .tp_basicsize = sizeof absences[0],
-    .tp_doc =
-        "An attribute that a fastdl.Tensor lacks: reading it raises AttributeError, with what "
-        "to write.",
+    .tp_doc = "An attribute that a fastdl.Tensor lacks: reading it raises AttributeError with the "
+              "alternative.",
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_descr_get = get_absent,
 };
@@ -310,8 +309,8 @@ int fdl_finish_tensor_type(PyTypeObject *type, PyObject *describe)
     if (type->tp_basicsize != sizeof(fdl_tensor) ||
         type->tp_weaklistoffset != offsetof(fdl_tensor, weakrefs)) {
         PyErr_SetString(PyExc_ImportError,
-                        "fastdl was built with a Cython that lays classes out in another way: "
-                        "use one of the versions in pyproject.toml");
+                        "fastdl was built with a Cython of another class layout: use one of the "
+                        "versions in pyproject.toml");
         return -1;
     }
     if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {

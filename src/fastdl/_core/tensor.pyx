@@ -153,7 +153,7 @@ cdef int64_t check_sizes(DLTensor *prototype, uint64_t flags) except -1:
     prototype.byte_offset = 0
     fault = fastdl_check(prototype, flags, &layout)
     if fault == FASTDL_SIZE_OVERFLOW or fault == FASTDL_OFFSET_OVERFLOW:
-        raise MemoryError("cannot allocate more bytes than there are addresses")
+        raise MemoryError("cannot allocate a tensor larger than the address space")
     if fault != FASTDL_OK:
         raise ValueError(f"cannot allocate a tensor with {fastdl_fault_text(fault).decode()}")
     return layout.nbytes
@@ -267,7 +267,7 @@ def general_empty(shape, dtype="float32", device="cpu"):
     shape = sizes_of(shape)
     if target != CPU:
         raise BufferError(
-            f"fastdl allocates on the host, not on {target}: allocate with its own library, and "
+            f"fastdl allocates on the host, not on {target}: allocate there with your library, and "
             f"import the result")
     fill_prototype(shape, numbers, &prototype, dims)
     return host_memory(&prototype, 0, check_sizes(&prototype, 0))
@@ -570,11 +570,11 @@ cdef int check_flagless(Tensor tensor, str what) except -1:
     cdef uint64_t flags = tensor.description.managed.flags
     if flags & DLPACK_FLAG_BITMASK_READ_ONLY:
         raise BufferError(
-            f"{describe(tensor)} is read-only, which {what} cannot say: ask with "
+            f"{describe(tensor)} is read-only, which {what} cannot express: pass "
             f"max_version=(1, 0) or newer, or export a copy")
     if fastdl_is_packed(dtype, 0) and not fastdl_is_packed(dtype, flags):
         raise BufferError(
-            f"{describe(tensor)} has padded elements, which {what} cannot say: ask with "
+            f"{describe(tensor)} has padded elements, which {what} cannot express: pass "
             f"max_version=(1, 0) or newer")
     return 0
 
@@ -886,7 +886,8 @@ cdef class Tensor:
     def __len__(self):
         cdef DLTensor *tensor = &self.description.managed.dl_tensor
         if tensor.ndim == 0:
-            raise TypeError("len() needs at least one dimension, got a tensor of none: use item()")
+            raise TypeError("len() needs at least one dimension, got a tensor without dimensions: "
+                            "use item()")
         return tensor.shape[0]
 
     def __bool__(self):
@@ -950,7 +951,8 @@ cdef class Tensor:
     def __iter__(self):
         if self.description.managed.dl_tensor.ndim == 0:
             raise TypeError(
-                "iteration needs at least one dimension, got a tensor of none: use item()")
+                "iteration needs at least one dimension, got a tensor without dimensions: use "
+                "item()")
         # Not a generator: those of Cython 3.3.1 never release the reference to their type.
         return PySeqIter_New(self)
 
@@ -1431,7 +1433,7 @@ cdef int fill_buffer(Tensor self, Py_buffer *view, int flags) except -1:
     check_host(self, "the buffer protocol")
     if fact is NULL or fact.format is NULL or tensor.dtype.lanes != 1:
         raise BufferError(
-            f"the buffer protocol has no format for {self.dtype}: use numpy(), which knows more "
+            f"the buffer protocol has no format for {self.dtype}: use numpy(), which supports more "
             f"types, or DLPack")
     if flags & PyBUF_WRITABLE and readonly:
         raise BufferError(

@@ -191,7 +191,7 @@ static int complete_shape(view_parts *view)
     }
     if (fastdl_measure_(&others, &count, &low, &high) != FASTDL_OK ||
         (open != NULL ? count == 0 || size % count != 0 : count != size)) {
-        refuse(view, PyExc_ValueError, "expected a shape of as many elements");
+        refuse(view, PyExc_ValueError, "expected a shape with the same number of elements");
         return 0;
     }
     if (open != NULL)
@@ -286,8 +286,8 @@ PyObject *fdl_transpose(PyObject *tensor, int stacked)
     if (view.count != ndim)
         return refuse(&view, PyExc_ValueError,
                       stacked ? "mT is for two dimensions or more"
-                              : "T is for two dimensions: use mT for the last two of more, or "
-                                "permute(...) for any number");
+                              : "T is for two dimensions: use mT to swap the last two, or "
+                                "permute(...) for any order");
     return permuted(&view, order);
 }
 
@@ -334,8 +334,8 @@ PyObject *fdl_unsqueeze(PyObject *tensor, PyObject *axis)
     place = view.requested[0] < 0 ? view.requested[0] + ndim + 1 : view.requested[0];
     if (place < 0 || place > ndim)
         return refuse(&view, PyExc_ValueError,
-                      "expected an axis from 0 to its number of dimensions, or a negative one that "
-                      "counts from the end of the result");
+                      "expected an axis from 0 to its number of dimensions, or a negative one "
+                      "counted from the end of the result");
     for (int32_t i = 0; i <= ndim; i++) {
         if (i == place)
             append(&view, 1, 0);
@@ -472,8 +472,8 @@ static void refuse_index(PyObject *key)
     Py_XDECREF(traceback);
     PyErr_Format(PyExc_TypeError,
                  "expected integers, slices, None or Ellipsis as indices, got '%.100s': a Tensor "
-                 "has basic indexing only; for more, index the array that numpy() or "
-                 "fastdl.convert gives",
+                 "has basic indexing only; for more, index an array from numpy() or "
+                 "fastdl.convert",
                  Py_TYPE(key)->tp_name);
     if (cause == NULL)
         return;

@@ -86,7 +86,7 @@ int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_fail
         error = driver->hip_error_name(code);
     else if (driver->cu_error_name(code, &error) != 0)
         error = NULL;
-    (void)fdl_refuse(failure, "%s answered %s (%d)", call, error != NULL ? error : "an error",
+    (void)fdl_refuse(failure, "%s returned %s (%d)", call, error != NULL ? error : "an error",
                      code);
     failure->code = code;
     failure->no_memory = code == OUT_OF_MEMORY;
@@ -273,12 +273,11 @@ static int make_current(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, f
     if (scope->context != context) {
         is_other = scope->context != NULL ? is_current(driver, ordinal, failure) : 0;
         if (is_other > 0) /* its default streams are not those of the primary one */
-            return fdl_refuse(
-                failure,
-                "a context of device %d other than its primary one is current, where "
-                "fastdl orders nothing: leave that context, or import and export with "
-                "stream=-1",
-                (int)ordinal);
+            return fdl_refuse(failure,
+                              "a context of device %d other than its primary one is current, in "
+                              "which fastdl cannot order work: leave that context, or import and "
+                              "export with stream=-1",
+                              (int)ordinal);
         if (is_other < 0 || FDL_TRY(driver, failure, cu_push, context) < 0)
             return -1;
         scope->pushed = 1;

@@ -200,7 +200,7 @@ cdef class StreamScope:
         cdef fdl_failure failure
         cdef int failed = fdl_stream_scope_end(&self.scope, &failure)
         if failed > 0:
-            raise RuntimeError("a use_stream must be left on the thread that entered it")
+            raise RuntimeError("a use_stream must exit on the thread that entered it")
         self.entered = False
         Py_DECREF(self)
         check(failed, &failure)
@@ -217,7 +217,7 @@ cdef fdl_driver *find_driver(int32_t type) except NULL:
     cdef fdl_failure failure
     cdef fdl_driver *driver
     if kind_of(type) not in (FASTDL_STREAM_CUDA, FASTDL_STREAM_ROCM):
-        raise BufferError(f"fastdl speaks to the drivers of CUDA and ROCm, not of device {type}")
+        raise BufferError(f"only CUDA and ROCm drivers are supported, got device type {type}")
     driver = fdl_driver_find(kind_of(type), &failure)
     if driver is NULL:
         check(-1, &failure)

@@ -114,8 +114,8 @@ fdl_event *fdl_event_record(fdl_driver *driver, int32_t ordinal, int64_t stream,
     if (event == NULL && failure->code == INVALID_HANDLE) {
         fdl_failure why = *failure;
         (void)fdl_refuse(failure,
-                         "%.100s: if stream %lld is of another context than its device's primary "
-                         "one, synchronize it and pass stream=-1",
+                         "%.100s: if stream %lld belongs to a context other than its device's "
+                         "primary one, synchronize it and pass stream=-1",
                          why.text, (long long)stream);
         failure->code = INVALID_HANDLE;
     }

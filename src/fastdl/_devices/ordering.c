@@ -252,7 +252,7 @@ static int stream_of(const DLPackExchangeAPI *table, DLDevice device, int64_t *s
     void *handle = NULL;
     if (table->current_work_stream(device.device_type, device.device_id, &handle) != 0)
         return fdl_refuse(failure,
-                          "the exchange table of the producer cannot tell its current "
+                          "the exchange table of the producer does not report its current "
                           "stream on device (%d, %d): its library is at fault",
                           (int)device.device_type, (int)device.device_id);
     if (!fastdl_has_succeeded_())
@@ -273,7 +273,7 @@ static int refuse_capture(const fdl_work *work, fdl_failure *failure)
     const fdl_driver *driver = fdl_driver_find(work->kind, &ignored);
     if (driver != NULL && !fdl_may_query(driver))
         return fdl_refuse(failure, "a graph is being captured, and the tensor may have work in "
-                                   "flight outside of it, after which HIP cannot be queried: pass "
+                                   "flight outside of it, which HIP cannot report now: pass "
                                    "stream=-1 if that work has ended, or does not matter");
     return fdl_refuse(failure, "a graph is being captured, and the tensor has work in flight "
                                "outside of it: wait for that work before the capture, or pass "
@@ -356,7 +356,7 @@ static int order_after(fdl_work *work, int64_t stream, const fdl_capture *captur
     return failed;
 }
 
-static int refuse_other_device(fdl_failure *failure)
+static int refuse_outside_capture(fdl_failure *failure)
 {
     return fdl_refuse(failure,
                       "the tensor was imported inside a graph capture and can be used only "
@@ -370,13 +370,13 @@ static int order_at_home(fdl_work *work, fdl_driver *driver, const fdl_capture *
 {
     fdl_capture home;
     if (!fdl_same_capture(&work->home, capture))
-        return refuse_other_device(failure);
+        return refuse_outside_capture(failure);
     if (capture->stream == work->home.stream)
         return 0;
     if (fdl_capture_of(driver, work->home.stream, &home, failure) < 0)
         return -1;
     if (!fdl_same_capture(&home, capture)) /* the handle now belongs to another stream */
-        return refuse_other_device(failure);
+        return refuse_outside_capture(failure);
     return order_streams(driver, work->device.device_id, home.stream, capture->stream, failure);
 }
 

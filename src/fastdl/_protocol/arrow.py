@@ -43,7 +43,7 @@ def _shaped(tensor, metadata: "bytes | None"):
         sizes = facts["shape"]
         order = facts.get("permutation") or range(len(sizes))
         if any(type(n) is not int or n < 0 for n in (*sizes, *order)):
-            raise ValueError("a size is no whole number")
+            raise ValueError("a size is not a whole number")
         shaped = tensor.reshape(len(tensor), *sizes).permute(0, *(axis + 1 for axis in order))
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise refusal(

@@ -394,10 +394,10 @@ def drop_unsupported_keywords(x, passed, refused, error=None) -> None:
         # Copies by a producer without `copy` are detected afterwards; one without `stream` uses the
         # default stream.
         if name == "dl_device" or (name == "copy" and value):
-            raise refusal(BufferError, f"{type_name(x)!r} does not take {name}") from error
+            raise refusal(BufferError, f"{type_name(x)!r} does not accept {name}") from error
         if name == "stream" and value not in (0, 1):
             raise refusal(
-                BufferError, f"{type_name(x)!r} does not take a stream: pass stream=None"
+                BufferError, f"{type_name(x)!r} does not accept a stream: pass stream=None"
             ) from error
         if name == "max_version" and not refused & exchange.KEYWORDS["version"]:
             version = draft_version(x)

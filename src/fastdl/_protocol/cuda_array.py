@@ -55,13 +55,13 @@ def device_of(x, interface: Interface, pointer: int, is_empty: bool) -> tuple:
     except BufferError as error:
         raise refusal(
             BufferError,
-            f"{type_name(x)!r} exports __cuda_array_interface__, which does not say on "
-            f"which device, and the driver cannot be queried: {error}",
+            f"{type_name(x)!r} exports __cuda_array_interface__, which does not name the device, "
+            f"and the driver cannot be queried: {error}",
         ) from error
     if found is None and is_empty:
         return DeviceType.CUDA, 0
     if found is None:
-        raise interface.malformed("an address that the CUDA driver knows", hex(pointer))
+        raise interface.malformed("an address known to the CUDA driver", hex(pointer))
     return found
 
 

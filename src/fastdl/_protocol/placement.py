@@ -79,7 +79,7 @@ def _target(device) -> Device:
             raise error from None
     raise TypeError(
         f"expected a device such as 'cpu' or 'cuda:0', got the dtype {dtype}: fastdl moves tensors "
-        f"and converts no values; do that in the tensor's own library, or on the host with "
+        f"but does not convert values; do that in the tensor's own library, or on the host with "
         f"numpy.from_dlpack(tensor).astype(...)"
     )
 

@@ -67,9 +67,9 @@ def _address(x: "Any") -> int:
     number = as_int(x)
     if number is None:
         raise TypeError(
-            f"expected an address as an int, got {x!r}: of an object of ctypes pass "
-            f"ctypes.addressof(x), of a pointer ctypes.cast(x, ctypes.c_void_p).value, and of one "
-            f"of cffi int(ffi.cast('uintptr_t', x))"
+            f"expected an address as an int, got {x!r}: for a ctypes object pass "
+            f"ctypes.addressof(x), for a ctypes pointer ctypes.cast(x, ctypes.c_void_p).value, for "
+            f"a cffi pointer int(ffi.cast('uintptr_t', x))"
         )
     bits = 8 * calcsize("P")
     if not 0 <= number < 1 << bits:

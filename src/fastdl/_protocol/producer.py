@@ -20,7 +20,7 @@ def export(tensor, stream, max_version, target: Device | None, copy, version):
     if core.is_packed(tensor) and not knows_packed(max_version, version):
         raise BufferError(
             f"{core.describe(tensor)} has packed elements, which need DLPack 1.1 or newer, and "
-            f"the consumer asked for {max_version or version}: pass it the bytes, "
+            f"the consumer requested {max_version or version}: pass it the bytes, "
             f"fastdl.encode(x)[1]"
         )
     here = tensor.device
@@ -65,7 +65,7 @@ def wants_versioned(max_version, version) -> bool:
             return True
         raise BufferError(
             f"expected version up to 69, or 100 to 130, got {version}: 70 to 99 is a layout that "
-            f"never shipped, and DLPack 1.3 is the newest that fastdl speaks"
+            f"never shipped, and DLPack 1.3 is the newest that fastdl supports"
         )
     return max_version is not None and max_version[0] >= 1
 

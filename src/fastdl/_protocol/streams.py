@@ -137,8 +137,7 @@ def require_stream(stream, device: Device):
     """A stream that must be one, for Tensor.record and the like."""
     if device.stream_kind not in DEFAULT:
         raise ValueError(
-            f"expected a device of CUDA or ROCm, got {device}, which has no streams that fastdl "
-            f"can name"
+            f"expected a CUDA or ROCm device, got {device}, on which fastdl supports no streams"
         )
     number = validate_stream(stream_number(stream, device), device)
     if number is None or number == -1:

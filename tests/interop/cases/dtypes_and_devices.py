@@ -65,7 +65,7 @@ def test_torchs_devices():
     assert fastdl.Device(torch.device("cuda:1")) == "cuda:1"
     assert fastdl.Device(torch.device("cuda")) == "cuda:0"
     assert fastdl.Device(torch.device("mps")) == "metal"
-    with pytest.raises(ValueError, match="expected a device that DLPack has, got torch's 'meta'"):
+    with pytest.raises(ValueError, match="expected a device known to DLPack, got torch's 'meta'"):
         fastdl.Device(torch.device("meta"))
 
 

@@ -150,7 +150,7 @@ class Incomparable(int):
     ],
 )
 def test_no_line_for_objects_that_are_not_numbers(elements, kinds):
-    with pytest.raises(BufferError, match="make numbers of its elements") as caught:
+    with pytest.raises(BufferError, match="convert its elements") as caught:
         fastdl.asarray(pd.Series(elements, dtype=object))
     assert kinds in str(caught.value)
 

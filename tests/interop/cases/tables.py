@@ -38,7 +38,7 @@ def tensor(array):
 @pytest.mark.parametrize("like", [pd.DataFrame, pl.DataFrame, xr.DataArray, dask.array.Array])
 def test_convert_says_how_to_make_one(like, tensor):
     tensor = tensor.reshape(2, 3)
-    with pytest.raises(TypeError, match="makes one of an array") as caught:
+    with pytest.raises(TypeError, match="makes one from an array") as caught:
         fastdl.convert(tensor, like)
     words = re.search(r"[\w.]+\(fastdl\.convert\(x, numpy\.ndarray\)\)", str(caught.value))[0]
     names = {"pandas": pd, "polars": pl, "xarray": xr, "dask": dask, "numpy": np}
