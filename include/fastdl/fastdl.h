@@ -22,17 +22,17 @@
  *
  * Two files
  * ---------
- * This one has the manual, the types, and the code that is compiled where it is called. fastdl.c
- * has the rest, and is compiled once in an extension module. Either one file of the module has
+ * This file has the manual, the types and the inline functions. fastdl.c has the rest, and is
+ * compiled once per extension module. Either one file of the module contains
  *
  *     #define FASTDL_IMPLEMENTATION
  *     #include <fastdl/fastdl.h>
  *
- * or fastdl.c is one more of its sources: by a file with `#include <fastdl/fastdl.c>`, by `python
- * -m fastdl --sources` on a command line, or by the CMake target fastdl::source. A module without
- * it does not link, and the name of the missing symbol says what to do.
+ * or fastdl.c is one of its sources: through a file with `#include <fastdl/fastdl.c>`, through
+ * `python -m fastdl --sources` on a command line, or through the CMake target fastdl::source. A
+ * module without it does not link; the name of the missing symbol is the instruction.
  *
- * Needs <Python.h>, and dlpack.h and fastdl.c in the same folder; no library. C99 and C++17;
+ * Requires <Python.h>, and dlpack.h and fastdl.c in the same folder, but no library. C99 and C++17;
  * CPython 3.10 or newer; also with Py_LIMITED_API of 3.10 or newer. Vendor the three files, or
  * install the package and compile with the flags that `python -m fastdl --cflags` prints. Names
  * that end in an underscore are private.
@@ -63,14 +63,13 @@
  *     result as a JAX, MLX, ... one   TypeError           as fastdl.convert makes it
  *     result as any other type        TypeError           a fastdl.Tensor
  *
- * The last row covers types that have no table and whose library fastdl does not know, and those
- * of objects that are not tensors (FASTDL_ASARRAY): any consumer of DLPack can import the
- * fastdl.Tensor.
+ * The last row covers types without a table from libraries unknown to fastdl, and types that are
+ * not tensors (FASTDL_ASARRAY): any consumer of DLPack can import the fastdl.Tensor.
  *
  * The header caches what it knows about a type until the type changes or is destroyed.
  *
- * A module works in one interpreter of a process, the first that uses it: in any other its
- * functions raise ImportError, and so they do when Python is initialised again.
+ * A module works in only one interpreter of a process, the first that uses it: in any other, and
+ * after Python is initialised again, its functions raise ImportError.
  *
  *
  * Rules that hold for every function
@@ -79,9 +78,9 @@
  *   - `int` results are 0, or -1 with a Python exception set.
  *   - No argument may be NULL unless the function says so.
  *   - Sizes and strides count elements, offsets and alignments bytes.
- *   - Call without a pending exception, as with Python's own functions; fastdl_init,
- *     fastdl_release and fastdl_release_all may be called with one, and preserve it. Any other
- *     function may fail because of one, or clear it; it leaks nothing and returns -1 only with an
+ *   - Call without a pending exception, as with Python's own functions; fastdl_init, fastdl_release
+ *     and fastdl_release_all may be called with one, and preserve it. Any other function may fail
+ *     because of a pending exception, or clear it; it leaks nothing and returns -1 only with an
  *     exception set.
  *   - Exceptions: TypeError for an object that is not a tensor, or has another element type;
  *     BufferError for a tensor that cannot be described or accessed as requested; ValueError for
@@ -93,7 +92,7 @@
  * The version of the package (`fastdl.__version__`), the version of DLPack (in dlpack.h), and the
  * version of the interface between this header and an installed package, below. The header and the
  * package may come from different releases: a package works with every header of the same major
- * version and of a minor version up to its own.
+ * interface version and of the same or a lower minor one.
  */
 #ifndef FASTDL_NO_PYTHON
 #include <Python.h>
@@ -185,13 +184,14 @@ extern "C" {
 #define FASTDL_FLOAT8_E4M3FN FASTDL_DTYPE(kDLFloat8_e4m3fn, 8, 1)
 #define FASTDL_FLOAT8_E5M2 FASTDL_DTYPE(kDLFloat8_e5m2, 8, 1)
 
-/* The number of an element type, as the macros above. Needs no thread state. */
+/* The number of an element type, as in the macros above. Needs no thread state. */
 static inline uint32_t fastdl_dtype(DLDataType dtype)
 {
     return FASTDL_DTYPE(dtype.code, dtype.bits, dtype.lanes);
 }
 
-/* The reverse: `prototype.dtype = fastdl_data_type(FASTDL_FLOAT64)`. Needs no thread state. */
+/* The element type with such a number: `prototype.dtype = fastdl_data_type(FASTDL_FLOAT64)`. Needs
+ * no thread state. */
 static inline DLDataType fastdl_data_type(uint32_t dtype)
 {
     DLDataType result;
@@ -221,8 +221,8 @@ static const fastdl_dtype_family fastdl_dtype_families_[] = {
     {"bcomplex32", 32, 32},
 };
 
-/* The family of a DLDataTypeCode; NULL for a code that DLPack does not know, and for opaque
- * handles: those may have any size. Needs no thread state. */
+/* The family of a DLDataTypeCode; NULL for an unknown code and for opaque handles, which may have
+ * any size. Needs no thread state. */
 static inline const fastdl_dtype_family *fastdl_find_dtype(uint8_t code)
 {
     size_t known = sizeof(fastdl_dtype_families_) / sizeof(fastdl_dtype_families_[0]);
@@ -246,14 +246,14 @@ static inline int64_t fastdl_itemsize(DLDataType dtype)
     return ((int64_t)dtype.bits * dtype.lanes + 7) / 8;
 }
 
-/* Whether elements have two parts. */
+/* Whether elements are complex numbers. */
 static inline int fastdl_is_complex_(DLDataType dtype)
 {
     return dtype.code == kDLComplex || dtype.code == kDLBcomplex;
 }
 
-/* The alignment that a compiler assumes of an element, in bytes: that of one lane, and of one part
- * of a complex number. */
+/* The alignment that a compiler assumes of an element, in bytes: the alignment of one lane, or of
+ * one part of a complex number. */
 static inline uint64_t fastdl_alignment_(DLDataType dtype)
 {
     uint64_t bytes = dtype.bits / (fastdl_is_complex_(dtype) ? 16u : 8u);
@@ -277,9 +277,9 @@ static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
  *             to[i] = 2 * from[i];
  *     })
  *
- * A `switch` over element types: the block is compiled once for each type of the family, with `T`
- * that type in C, and `T_DTYPE` its number (FASTDL_FLOAT32, ...); `T` is a name of your choice. Let
- * a specification require the family first:
+ * A `switch` over element types: the block is compiled once for each type of the family, where `T`
+ * is the C type and `T_DTYPE` its number (FASTDL_FLOAT32, ...); `T` is a name of your choice. Let a
+ * specification require the family first:
  *
  *     static const uint32_t real[] = {FASTDL_LIST_REAL};
  *     spec.dtypes = real, spec.dtype_count = sizeof(real) / sizeof(real[0]);
@@ -295,8 +295,8 @@ static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
  *     NUMBER     INTEGER and REAL
  *     FLOATING   REAL, float16 and bfloat16
  *
- * C has no arithmetic for float16 and bfloat16: `T` is a struct of their 16 bits there, so that
- * none is done by mistake; fastdl_load and fastdl_store convert to and from double:
+ * C has no arithmetic for float16 and bfloat16: there `T` is a struct of the 16 bits, which rules
+ * out arithmetic by mistake; fastdl_load and fastdl_store convert to and from double:
  *
  *     FASTDL_DISPATCH_FLOATING(fastdl_dtype(x.dl.dtype), T, {
  *         for (int64_t i = 0; i < n; i++)
@@ -307,9 +307,9 @@ static inline int fastdl_is_packed(DLDataType dtype, uint64_t flags)
  * If your compiler has types for them (_Float16, __half, __nv_bfloat16), define FASTDL_FLOAT16_TYPE
  * and FASTDL_BFLOAT16_TYPE as those types before you first include this file.
  *
- * FASTDL_EACH_REAL(X, ...) and its like are the lists themselves: they expand to X(number, type,
- * ...) for each type, with the arguments that follow X, at least one. To declare a function for
- * each:
+ * FASTDL_EACH_REAL(X, ...) and the other FASTDL_EACH_* macros are the lists themselves: they expand
+ * to X(number, type, ...) for each type, with the arguments that follow X, at least one. To declare
+ * a function for each:
  *
  *     #define DECLARE(number, type, name) void name##_##type(type *data, int64_t n);
  *     FASTDL_EACH_REAL(DECLARE, scale)
@@ -329,7 +329,7 @@ typedef struct {
 #define FASTDL_BFLOAT16_TYPE fastdl_bfloat16
 #endif
 
-#define FASTDL_EXPAND_(...) __VA_ARGS__ /* MSVC: else one argument */
+#define FASTDL_EXPAND_(...) __VA_ARGS__ /* else MSVC passes one argument */
 
 /* clang-format off */
 #define FASTDL_EACH_INTEGER(X, ...)                                                                \
@@ -389,7 +389,7 @@ typedef struct {
 #define FASTDL_UNLISTED_(dtype, family) (void)0
 #endif
 
-/* The value of a 16-bit float, `fraction` bits of which are its fraction, as a double. */
+/* The value of a 16-bit float with a fraction of `fraction` bits, as a double. */
 FASTDL_HOT_ double fastdl_widen_(uint16_t bits, int fraction)
 {
     int top = (1 << (15 - fraction)) - 1, bias = top / 2; /* of the exponent */
@@ -408,7 +408,7 @@ FASTDL_HOT_ double fastdl_widen_(uint16_t bits, int fraction)
     return bits & 0x8000 ? -value : value;
 }
 
-/* The reverse: rounded to nearest, ties to even, in one step, and to infinity beyond the largest.
+/* The 16-bit float nearest to `value`, ties to even, rounded once; infinity beyond the largest one.
  */
 FASTDL_HOT_ uint16_t fastdl_narrow_(double value, int fraction)
 {
@@ -466,7 +466,8 @@ static inline double fastdl_load(uint32_t dtype, const void *element)
     }
 }
 
-/* Sets an element of these types to the number nearest to `value`; does nothing for other types. */
+/* Sets an element of float16, bfloat16, float32 or float64 to the number nearest to `value`; does
+ * nothing for other types. The element need not be aligned. Needs no thread state. */
 static inline void fastdl_store(uint32_t dtype, void *element, double value)
 {
     uint16_t bits;
@@ -540,8 +541,8 @@ static inline const fastdl_device_fact *fastdl_devices(void)
     return fastdl_device_facts_;
 }
 
-/* The row of a device type; the one without a name for a number that DLPack 1.3 does not know.
- * Needs no thread state. */
+/* The row of a device type; the row with a NULL name for a number unknown to DLPack 1.3. Needs no
+ * thread state. */
 static inline const fastdl_device_fact *fastdl_find_device(int32_t type)
 {
     const fastdl_device_fact *row = fastdl_devices();
@@ -648,7 +649,7 @@ static inline int64_t fastdl_size(const DLTensor *tensor)
     int64_t size = 1;
     for (int32_t i = 0; i < tensor->ndim; i++) {
         if (tensor->shape[i] == 0)
-            return 0; /* however long the others are */
+            return 0; /* whatever the other sizes are */
         if (fastdl_mul_(size, tensor->shape[i], &size))
             size = 1; /* a 0 follows */
     }
@@ -693,8 +694,7 @@ static inline int fastdl_is_contiguous(const DLTensor *tensor, char order)
 
 /* The number of elements, and how far the strides reach on both sides of the first one, in
  * elements. This is the per-dimension cost of an exchange. An overflow is reported only after the
- * last dimension: if one of them is 0, then *size is 0, nothing is reached and nothing has
- * overflowed. */
+ * last dimension: if any size is 0, *size is 0 and no overflow is reported. */
 static inline fastdl_fault fastdl_measure_(const DLTensor *tensor, int64_t *size, int64_t *low,
                                            int64_t *high)
 {
@@ -741,8 +741,7 @@ static inline uint64_t fastdl_address_(const DLTensor *tensor)
     return address;
 }
 
-/* What byte_offset is added to: `data` as a number, or 0 for a handle, of which only the offset
- * counts. */
+/* The address that byte_offset is added to: `data` as a number, or 0 if `data` is a handle. */
 static inline uint64_t fastdl_base_(const DLTensor *tensor)
 {
     int addresses = fastdl_find_device((int32_t)tensor->device.device_type)->addresses;
@@ -763,7 +762,7 @@ static inline fastdl_fault fastdl_check_addresses_(const DLTensor *tensor,
     return FASTDL_UNLIKELY_(tensor->data == NULL) ? FASTDL_NULL_DATA : FASTDL_OK;
 }
 
-/* The slow path of fastdl_check, for rare tensors. */
+/* Slow path of fastdl_check, for packed elements and for devices other than the CPU. */
 static inline fastdl_fault fastdl_check_elsewhere_(const DLTensor *tensor,
                                                    const fastdl_layout *layout)
 {
@@ -783,10 +782,10 @@ static inline fastdl_fault fastdl_check_packed_(const DLTensor *tensor, fastdl_l
     return fastdl_check_elsewhere_(tensor, layout);
 }
 
-/* Checks everything about `tensor` that can be checked without reading its data, and fills
- * *layout. Reads `shape` and `strides` only once ndim is known to be 0 to 64. `flags` are
- * DLPACK_FLAG_BITMASK_* bits: SUBBYTE_TYPE_PADDED changes sizes. Dimensions of a tensor without
- * elements are not multiplied: (0, 2**62, 2**62) is fine. */
+/* Checks everything about `tensor` that can be checked without reading its data, and fills *layout.
+ * Returns FASTDL_OK or the first fault. Reads `shape` and `strides` only once ndim is known to be 0
+ * to 64. `flags` are DLPACK_FLAG_BITMASK_* bits: SUBBYTE_TYPE_PADDED changes sizes. Dimensions of a
+ * tensor without elements are not multiplied: (0, 2**62, 2**62) is fine. */
 static inline fastdl_fault fastdl_check(const DLTensor *tensor, uint64_t flags,
                                         fastdl_layout *layout)
 {
@@ -860,7 +859,7 @@ typedef struct fastdl_view {
     uint64_t size_;                 /* of this struct, in the caller's version of the header */
     const DLPackExchangeAPI *api_;  /* the library on whose stream the tensor is ready */
     DLManagedTensorVersioned *own_; /* keeps the memory alive, if the object does not */
-    /* For strides, and on 32-bit machines sizes, that the object does not store in this form. */
+    /* Room for strides (on 32-bit machines sizes too) that the object does not store as int64_t. */
     int64_t room_[FASTDL_MAX_NDIM * 8 / sizeof(void *)];
 } fastdl_view;
 
@@ -871,14 +870,15 @@ typedef struct fastdl_view {
  *     if (fastdl_import() < 0) {
  *         if (!PyErr_ExceptionMatches(PyExc_ImportError))
  *             return NULL;             // an interrupt, for example
- *         PyErr_Clear();               // or fail, if your module cannot do without
+ *         PyErr_Clear();               // or fail, if your module needs the package
  *     }
  *
  * It may be called again, by several threads at once, and while others use the module.
  *
  * ImportError if fastdl is not installed, if its interface has another major version or is older
  * than this header, and in an interpreter other than the main one. Everything then works as before
- * the call. Serves all files of an extension module. */
+ * the call. Other exceptions are those of importing fastdl. Costs that import, the first time. One
+ * call serves all files of an extension module. */
 static inline int fastdl_import(void);
 
 /* Fills *view with the tensor of `obj`, for the duration of a C call. Nothing is owned: the view is
@@ -887,10 +887,10 @@ static inline int fastdl_import(void);
  * subclass of torch.Tensor may run during this call, and must not mutate the tensor either.
  *
  * Nothing is synchronised: on a device, work on the tensor belongs on the stream that
- * fastdl_work_stream gives. Objects that have only `__dlpack__` are requested for the device's
- * default stream or, after fastdl_import(), for the thread's work stream; a fastdl.Tensor is ready
- * there too. Before fastdl_import() their device must be current, if there are several. The GIL may
- * be released during the calls to the driver.
+ * fastdl_work_stream gives. Objects with only `__dlpack__` are exported for the device's default
+ * stream or, after fastdl_import(), for the thread's work stream; a fastdl.Tensor is ready there
+ * too. Before fastdl_import() the object's device must be the current one, if there are several.
+ * The GIL may be released during the calls to the driver.
  *
  * On success call fastdl_release when you are done. On failure the view holds nothing, and calling
  * fastdl_release is allowed.
@@ -903,8 +903,8 @@ static inline int fastdl_import(void);
  * cannot either: they count as writable, except from libraries that share values among arrays (JAX,
  * TensorFlow, MLX, PyArrow).
  *
- * Cost after fastdl_import(): the call of the library's own table plus 6 ns (without it all sizes
- * are checked, too); NumPy's arrays 12 ns and fastdl.Tensor 4 ns; for other types one call of
+ * Cost after fastdl_import(): the call of the library's own table plus 6 ns (before, plus a check
+ * of all sizes); NumPy's arrays 12 ns and fastdl.Tensor 4 ns; for other types one call of
  * `__dlpack__` or of the buffer protocol: see fastdl_import(). The first tensor of a type costs a
  * few microseconds. */
 static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
@@ -918,49 +918,52 @@ static inline void fastdl_init(fastdl_view *view);
  */
 static inline void fastdl_release(fastdl_view *view);
 
-/* The tensor of `obj`, to be used beyond the call. On success **out is yours: it keeps the memory
- * alive by itself, and you call its deleter once, from any thread; if the deleter is NULL there is
- * nothing to call. `strides` is never NULL if there are dimensions. On failure *out is NULL.
- * Exceptions, streams and read-only data as in fastdl_borrow. Unlike there, `byte_offset` may be
- * nonzero, and shape and strides are the producer's memory, as DLPack defines: copy them if the
- * producer may change them. Costs one allocation by the library that owns the data. */
+/* Exports the tensor of `obj` for use beyond the call. On success **out is yours: it keeps the
+ * memory alive by itself, and you call its deleter once, from any thread (fastdl_drop does); a NULL
+ * deleter means that there is nothing to call. `strides` is never NULL if there are dimensions. On
+ * failure *out is NULL. Exceptions, streams and read-only data as in fastdl_borrow. Unlike in a
+ * view, `byte_offset` may be nonzero, and shape and strides are the producer's memory, as DLPack
+ * defines: copy them if the producer may change them. Costs one allocation by the library that owns
+ * the data. */
 static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
 
-/* Makes *out, a new object of type `like` on `managed`. `like` is the type of one of your
- * arguments, Py_TYPE(x), or NULL for fastdl.Tensor. The object is made as by fastdl.convert, which
- * copies what the library cannot share (read-only data, negative strides), and refuses what it does
- * not support (BufferError: an element type, a device). It is of the class that the type's table
- * makes (for a subclass of torch.Tensor: torch.Tensor itself); for a type of a library that fastdl
- * does not know, and that publishes no table, it is a fastdl.Tensor, as it is for a type that is no
- * tensor's (bytes, whose objects FASTDL_ASARRAY accepts). Before fastdl_import() nothing is copied,
- * and a library's table gets everything but negative strides, which would make PyTorch abort the
- * process.
+/* Sets *out to a new reference to an object of type `like` that shares the memory of `managed`.
+ * `like` is the type of one of your arguments, Py_TYPE(x), or NULL for fastdl.Tensor. The object is
+ * made as by fastdl.convert, which copies what the library cannot share (read-only data, negative
+ * strides) and raises BufferError for what the library does not support (an element type, a
+ * device). Its class is the one that the type's table makes (for a subclass of torch.Tensor:
+ * torch.Tensor itself). It is a fastdl.Tensor if `like` has no table and its library is unknown to
+ * fastdl, or if `like` is not a tensor type (bytes, whose objects FASTDL_ASARRAY accepts). Before
+ * fastdl_import() nothing is copied, and a library's table gets everything but negative strides
+ * (BufferError), which would make PyTorch abort the process. Costs what the library needs to make
+ * the object.
  *
- * `managed` is consumed in every case, so the caller has nothing to clean up. If this function
- * itself refuses (TypeError: `like` needs fastdl_import(); BufferError: see above) or a table of
- * fastdl's does, its deleter has been called. Device memory that becomes a fastdl.Tensor counts as
- * in use on the thread's work stream, and memory of fastdl's is ordered for the current stream of
- * the library of `like`. Memory that one library allocated and that fastdl does not know is not
- * ordered for another library, whose table receives it unchanged. If another library's table fails,
- * it is unknown whether it freed `managed`, which is left alone: a leak is better than a double
- * free. (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure
- * *out is NULL.
+ * `managed` is consumed in every case, so the caller has nothing to clean up. If this function or
+ * one of fastdl's own tables raises (TypeError: `like` needs fastdl_import(); BufferError: see
+ * above), the deleter of `managed` has been called. Device memory that becomes a fastdl.Tensor
+ * counts as in use on the thread's work stream; memory allocated by fastdl is ordered for the
+ * current stream of the library of `like`. Memory that another library allocated and fastdl does
+ * not track is passed to the table of `like` without ordering. If another library's table fails, it
+ * is unknown whether it freed `managed`, which is then leaked: a leak is better than a double free.
+ * (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure *out
+ * is NULL.
  */
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like,
                               PyObject **out);
 
 /* Allocates an uninitialised tensor with the element type, shape and device of `prototype` (whose
- * other fields are not read), by the allocator of the library of `like`, as in fastdl_wrap. On
- * success **out is yours, compact and row-major, with `byte_offset` 0 where `data` is an address:
- * fill it, on the work stream, and pass it to fastdl_wrap. On failure *out is NULL, and the
- * exception is of the type that the library names. For types without a table of their own, host
- * memory is fastdl's, aligned to 256 bytes, and CuPy allocates on devices; BufferError for others
- * there, and for fastdl.Tensor. TypeError where fastdl_import() would be needed. */
+ * other fields are not read), with the allocator of the library of `like`, a type as in
+ * fastdl_wrap. On success **out is yours, compact and row-major, with `byte_offset` 0 where `data`
+ * is an address: fill it, on the work stream, and pass it to fastdl_wrap. On failure *out is NULL,
+ * and the exception is of the type that the library names. For types without their own table,
+ * fastdl allocates host memory, aligned to 256 bytes, and CuPy device memory for its arrays; other
+ * such types, and fastdl.Tensor, raise BufferError on a device. TypeError if `like` needs
+ * fastdl_import(). Costs the library's allocation. */
 static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
-/* fastdl_empty with all bytes 0, for host memory. BufferError for other devices, where you must
- * fill the memory on your stream: fastdl_empty, then cudaMemsetAsync. */
+/* As fastdl_empty, with all bytes 0; host memory only. BufferError on other devices: call
+ * fastdl_empty there, then cudaMemsetAsync on your stream. */
 static inline int fastdl_zeros(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
@@ -969,24 +972,24 @@ static inline int fastdl_zeros(const DLTensor *prototype, PyTypeObject *like,
  */
 static inline void fastdl_drop(DLManagedTensorVersioned *managed);
 
-/* The stream on which work on the tensor of a view must be queued: a cudaStream_t or hipStream_t.
- * If the type has its own table, it is the stream on which its library works now. For a
- * fastdl.Tensor, and so for what FASTDL_ASARRAY accepts, it is the thread's work stream, which is
- * the default one unless Python says otherwise (fastdl.use_stream); for types with only
- * `__dlpack__` the same, but before fastdl_import() the default one in every case. NULL for host
- * memory, and for the legacy default stream. Call it after fastdl_borrow, with the device of the
- * tensor current:
+/* Sets *stream to the stream on which to queue work on the tensor of a view: a cudaStream_t or
+ * hipStream_t. For a type with its own table: the stream on which its library works now. For a
+ * fastdl.Tensor, and for objects accepted by FASTDL_ASARRAY: the thread's work stream, which is the
+ * default stream unless fastdl.use_stream changed it. For types with only `__dlpack__`: the same,
+ * but before fastdl_import() always the default stream. NULL for host memory, and for the legacy
+ * default stream. Call it after fastdl_borrow, with the device of the tensor current:
  *
  *     fastdl_borrow_as; device guard (view.dl.device.device_id); fastdl_work_stream; launch
  *
  * The tensor is ready there. A library with a table works there too, so its later work comes after
- * yours; fastdl ensures the same order for a fastdl.Tensor. Libraries without one (CuPy, JAX) may
- * work on another stream of their own: call within `fastdl.use_stream(device, that stream)`, or
- * synchronise before they continue. BufferError if the library cannot name its stream. */
+ * yours; fastdl ensures the same order for a fastdl.Tensor. Libraries without a table (CuPy, JAX)
+ * may work on another stream: call within `fastdl.use_stream(device, that stream)`, or synchronise
+ * before they continue. BufferError if the library does not report its stream. Costs one call of
+ * the table; on the host, nothing. */
 static inline int fastdl_work_stream(const fastdl_view *view, void **stream);
 
 /* For code that works on a stream of its own, a cudaStream_t or hipStream_t of the tensor's device
- * (NULL: the legacy default stream), rather than on the one that fastdl_work_stream gives:
+ * (NULL: the legacy default stream), rather than on the one from fastdl_work_stream:
  *
  *     fastdl_order(&x, stream);                the stream waits for the tensor
  *     kernel<<<blocks, threads, 0, stream>>>(x.dl.data);
@@ -1023,21 +1026,23 @@ static inline int fastdl_order_back(const fastdl_view *view, void *stream);
 static inline int fastdl_empty_on(const DLTensor *prototype, PyTypeObject *like, void *stream,
                                   DLManagedTensorVersioned **out);
 
-/* fastdl_wrap after a kernel on `stream`: the current stream of the library of `like` waits for it.
- * Always consumes `managed`. If the streams of a device cannot be ordered, or `like` has no table
- * to order them by, its memory may still be in use, so it is leaked; host memory is released. */
+/* fastdl_wrap after a kernel on `stream`: the current stream of the library of `like` waits for
+ * `stream`. Always consumes `managed`; on failure *out is NULL. If the streams of a device cannot
+ * be ordered (errors as for fastdl_order), or `like` has no table to order them by, the memory may
+ * still be in use, so it is leaked; host memory is released. */
 static inline int fastdl_wrap_on(DLManagedTensorVersioned *managed, PyTypeObject *like,
                                  void *stream, PyObject **out);
 
-/* The exchange table of a type, valid until the process ends: its own, or one of fastdl's. NULL
- * with TypeError if the type has none (and no `__dlpack__`). Before fastdl_import(), only the slot
- * managed_tensor_from_py_object_no_sync works in the table of a type that has only `__dlpack__`. */
+/* The exchange table of a type, valid until the process ends: the type's own, or one of fastdl's.
+ * NULL with TypeError if the type has neither a table nor `__dlpack__`. Before fastdl_import(),
+ * only the slot managed_tensor_from_py_object_no_sync works in the table of a type that has only
+ * `__dlpack__`. */
 static inline const DLPackExchangeAPI *fastdl_exchange_api(PyTypeObject *type);
 
 /* ---- what a function expects of an argument ---- */
 
 /* One dimension of an expected shape: a size, or a name that stands for one. A name takes its size
- * from the first argument it is compared with, and the others must agree:
+ * from the first argument it is compared with; later ones must have the same size:
  *
  *     fastdl_dim n = FASTDL_DIM("n"), three = FASTDL_SIZE(3);
  *     fastdl_dim *const points[] = {&n, &three}, *const weights[] = {&n};
@@ -1072,19 +1077,20 @@ enum {
                           * up to `max_ndim` in all */
     FASTDL_IN_PLACE = 4, /* an argument of `no_alias` may also be this very tensor */
     FASTDL_DETACHED =
-        8,            /* with WRITABLE: also where autograd would not see it (fastdl_borrow_as) */
+        8,            /* with WRITABLE: even if autograd would miss the write (fastdl_borrow_as) */
     FASTDL_COPY = 16, /* a contiguous copy replaces a tensor of another layout */
-    FASTDL_CONVERT = 32, /* and a tensor of a type not in `dtypes`, or not that of `like` */
-    FASTDL_ASARRAY = 64, /* also objects that are not tensors but that fastdl.asarray takes */
+    FASTDL_CONVERT = 32, /* also a tensor of a type not in `dtypes`, or not that of `like` */
+    FASTDL_ASARRAY = 64, /* also objects that are not tensors but that fastdl.asarray accepts */
 
     /* fastdl_spec.device, in addition to the numbers of DLDeviceType */
     FASTDL_HOST = 0, /* any memory that the CPU may touch */
     FASTDL_ANY_DEVICE = -1,
 };
 
-/* What a function expects. A member that is 0 requires nothing, except two, since C code would
- * crash without them: `device` 0 means host memory, and `alignment` 0 what the element type needs
- * (one lane, or one part of a complex number), as in NumPy. The most used members come first. */
+/* What a function expects. A member that is 0 requires nothing, with two exceptions, without which
+ * C code would crash: `device` 0 means host memory, and `alignment` 0 the alignment of the element
+ * type (of one lane, or one part of a complex number), as in NumPy. The most used members come
+ * first. */
 typedef struct {
     const uint32_t *dtypes; /* any of these: FASTDL_FLOAT32, ... */
     size_t dtype_count;
@@ -1098,7 +1104,7 @@ typedef struct {
     const fastdl_argument *like;     /* must have the same element type and device as this one */
     const fastdl_argument *no_alias; /* must share no memory with this one */
     size_t no_alias_count;
-    int32_t max_ndim; /* with FASTDL_TRAILING: one or two dimensions are ndim 1, max_ndim 2 */
+    int32_t max_ndim; /* with FASTDL_TRAILING: the most; 1 or 2 dimensions: ndim 1, max_ndim 2 */
 } fastdl_spec;
 
 /* Compares a borrowed tensor with what a function expects, in the order of the members. On failure
@@ -1115,8 +1121,8 @@ typedef struct {
  *
  * A name in `shape` that has no size yet takes that of this tensor, even if the call fails. Two
  * tensors share memory if some byte is in an element of both; if the strides are too complex to
- * decide that quickly, memory counts as shared if they span a common range. Costs up to 6 ns; a
- * message is built only on failure. Needs a thread state only on failure. */
+ * decide quickly, overlapping address ranges count as shared memory. Costs up to 6 ns; a message is
+ * built only on failure. Needs a thread state only on failure. */
 static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec);
 
 /* Borrows one argument of a function: fastdl_borrow and fastdl_expect in one call, at no extra
@@ -1126,10 +1132,10 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * when you are done; on failure the view holds nothing, and calling fastdl_release is allowed.
  *
  * A torch tensor that requires grad is borrowed as if detached: autograd does not record operations
- * on it. If it is to be written (FASTDL_WRITABLE) while gradients are recorded, they would be
- * silently wrong, so it is refused with BufferError: call within torch.no_grad(), as optimizers do,
- * or pass x.detach(). FASTDL_DETACHED accepts it anyway. The check reads one attribute of a torch
- * tensor; other tensors are not checked.
+ * on it. To write it (FASTDL_WRITABLE) while gradients are recorded would make them silently wrong,
+ * so that raises BufferError: call within torch.no_grad(), as optimizers do, or pass x.detach().
+ * FASTDL_DETACHED accepts the tensor anyway. The check reads one attribute of a torch tensor; other
+ * tensors are not checked.
  *
  * FASTDL_COPY: if layout, alignment or `no_alias` is not met, the view is of a copy that is aligned
  * and contiguous in the order that `layout` requires. FASTDL_CONVERT: also if the element type is
@@ -1145,22 +1151,23 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * `flags` contain IS_COPIED. Only host memory is copied: a device tensor must be converted by its
  * own library, and is refused as without the rule. So is an argument that is to be written
  * (FASTDL_WRITABLE), since the caller would not see the result. A copy of more than 64 kB releases
- * the GIL while it keeps its source alive, except where another library lends the source and only
- * its object is known. Other threads may then run Python, also to change the objects of views that
- * were borrowed before.
+ * the GIL and keeps its source alive meanwhile, unless the source is borrowed through another
+ * library's table, which may replace the memory. Other threads may then run Python and change the
+ * objects of views that were borrowed before.
  *
  * FASTDL_ASARRAY: an object without `__dlpack__` and without an exchange table is passed to
- * fastdl.asarray, and the view is of the tensor that it returns, until fastdl_release: of a buffer
- * (bytes, array.array, mmap, ...), of `__array_interface__`, `__cuda_array_interface__`,
- * `__array__` or `__arrow_c_array__`. Costs microseconds, and a copy where asarray makes one; it
- * raises what asarray raises. Imports the package if necessary. Where it is not installed, they
- * raise the same error as without the rule. */
+ * fastdl.asarray, and the view shows the resulting tensor until fastdl_release. This covers buffers
+ * (bytes, array.array, mmap, ...), `__array_interface__`, `__cuda_array_interface__`, `__array__`
+ * and `__arrow_c_array__`. Costs microseconds, plus a copy where asarray copies; raises what
+ * asarray raises. Imports the package if necessary; where it is not installed, such objects raise
+ * the same error as without the rule. */
 static inline int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                    fastdl_view *view);
 
-/* fastdl_own with a name and a specification, as in fastdl_borrow_as: the tensor of an argument, to
- * be used beyond the call. With FASTDL_COPY or FASTDL_CONVERT *out may be a copy, whose deleter may
- * be called from any thread. On failure *out is NULL. */
+/* Exports the tensor of an argument for use beyond the call: fastdl_own with a name and a
+ * specification, as in fastdl_borrow_as. On success **out is yours. With FASTDL_COPY or
+ * FASTDL_CONVERT *out may be a copy, whose deleter may be called from any thread. On failure *out
+ * is NULL. */
 static inline int fastdl_own_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                 DLManagedTensorVersioned **out);
 
@@ -1189,22 +1196,22 @@ typedef struct {
 static inline int fastdl_borrow_all(PyObject *const *objects, const fastdl_parameter *parameters,
                                     size_t count, fastdl_view *views);
 
-/* fastdl_release of each of `count` views: those of fastdl_borrow_all, whether it succeeded or not,
- * or others that have been borrowed or initialised. A pending exception is kept. */
+/* Calls fastdl_release for each of `count` views: those of fastdl_borrow_all, whether it succeeded
+ * or not, or others that have been borrowed or initialised. A pending exception is kept. */
 static inline void fastdl_release_all(fastdl_view *views, size_t count);
 
-/* ---- producers: a type of yours as a tensor to others ---- */
+/* ---- producers: exporting a type of your own ---- */
 
 /* A producer's description of one object. */
 typedef struct {
     DLTensor dl;
     uint64_t flags;  /* DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED */
     PyObject *owner; /* keeps the memory alive; borrowed. NULL: memory that is never freed */
-    /* For shape and strides that the object does not store as int64_t. */
+    /* Room for a shape and strides that the object does not store as int64_t. */
     int64_t room[2 * FASTDL_MAX_NDIM];
 } fastdl_description;
 
-/* A function of yours that fills in the tensor of `self`: 0, or -1 with an exception.
+/* A function of yours that describes the tensor of `self` in *out: 0, or -1 with an exception.
  *
  *     static int describe_image(PyObject *self, fastdl_description *out)
  *     {
@@ -1216,23 +1223,23 @@ typedef struct {
  *         return 0;
  *     }
  *
- * When it is called `out` is on the host (kDLCPU, 0), has no dimensions, no flags, and `owner` is
- * `self`; set what differs. `strides` may stay NULL: row-major without gaps. The memory must not
- * move or be freed while the owner lives: if your type can do either, keep the memory in an object
- * of its own (a capsule, a bytes object), and let that be `owner`. Shape and strides are copied
- * after the call, except with FASTDL_LENDS. An invalid description (a negative size, 65 dimensions,
- * a NULL address, strides out of reach) is a BufferError to the consumer.
+ * On entry *out is on the host (kDLCPU, 0), without dimensions or flags, and `owner` is `self`; set
+ * what differs. `strides` may stay NULL: row-major without gaps. The memory must not move or be
+ * freed while the owner lives: if your type can do either, keep the memory in a separate object (a
+ * capsule, a bytes object), and set `owner` to that object. Shape and strides are copied after the
+ * call, except with FASTDL_LENDS. An invalid description (a negative size, 65 dimensions, a NULL
+ * address, strides out of reach) raises BufferError in the consumer.
  *
- * It is called for each export, with a thread state, possibly by several threads at once without a
- * GIL. It may run Python, and borrow other tensors; if it borrows its own object, RecursionError is
- * raised. */
+ * It is called for each export, with a thread state; without a GIL, possibly by several threads at
+ * once. It may run Python, and borrow other tensors; borrowing its own object raises
+ * RecursionError. */
 typedef int (*fastdl_describer)(PyObject *self, fastdl_description *out);
 
 enum {
-    /* The shape that a producer's function gives is stored in the object, and so are the strides
-     * if there are two or more dimensions, for as long as the object lives. Consumers then read
-     * them in place during a call (fastdl_borrow, tvm-ffi) and nothing is allocated. Read-only
-     * tensors cannot be lent, and are exported instead. */
+    /* The shape that a producer's function sets, and with two or more dimensions the strides, are
+     * stored in the object for as long as it lives. Consumers then read them in place during a call
+     * (fastdl_borrow, tvm-ffi) and nothing is allocated. Read-only tensors cannot be lent, and are
+     * exported instead. */
     FASTDL_LENDS = 1,
 };
 
@@ -1247,8 +1254,8 @@ typedef struct {
  *
  *     FASTDL_PRODUCER(image_producer, describe_image, fastdl_default_stream, FASTDL_LENDS);
  *
- * stream: a function of type DLPackCurrentWorkStream that gives the stream on which the memory is
- *     ready, as a native handle; fastdl_default_stream is one. It is not called for host memory.
+ * stream: a function of type DLPackCurrentWorkStream for the stream on which the memory is ready,
+ *     as a native handle; fastdl_default_stream is one. It is not called for host memory.
  * rules: FASTDL_LENDS or 0.
  *
  * Use it at file scope. */
@@ -1297,27 +1304,27 @@ typedef struct {
         }                                                                                          \
     }
 
-/* Makes `type` a producer: adds `__dlpack__` with every keyword of the standard's
- * protocol, `__dlpack_device__`, and the exchange table, as
- * `__dlpack_c_exchange_api__` (a capsule) and `__c_dlpack_exchange_api__` (an integer). Call it
- * once, where the module makes its types: before the type has instances. Subclasses inherit it.
- * The type may be static or made by PyType_FromSpec; with the limited API, it must not be
- * immutable. It must be your own, and `producer` its own: the table calls its function with every
- * instance.
+/* Makes `type` a producer: adds `__dlpack__` with every keyword of the standard's protocol,
+ * `__dlpack_device__`, and the exchange table, as `__dlpack_c_exchange_api__` (a capsule) and
+ * `__c_dlpack_exchange_api__` (an integer). Call it once, where the module makes its types: before
+ * the type has instances. Subclasses inherit it. The type may be static or made by PyType_FromSpec;
+ * with the limited API, it must not be immutable. The type must be your own, with a `producer` of
+ * its own, since the table calls the producer's function with every instance.
  *
  * Exports keep the owner alive, and their deleters may run on any thread, with an exception
  * pending, and after Python has ended; then, and on a thread that is attached to another
- * interpreter, the owner is leaked. Where the package is imported, it orders streams and copies
- * from and to devices; without it, consumers get device memory only on the stream where it is
- * ready, or with stream=-1; otherwise a BufferError explains why not. Copies of host memory need no
- * package. Results "of the same type" (fastdl_wrap, fastdl_empty, tvm-ffi) are fastdl.Tensors after
- * fastdl_import(), and a TypeError before.
+ * interpreter, the owner is leaked. Once the package is imported, it orders streams and copies from
+ * and to devices; without it, consumers get device memory only on the stream where it is ready, or
+ * with stream=-1, and otherwise BufferError. Copies of host memory need no package. Results "of the
+ * same type" (fastdl_wrap, fastdl_empty, tvm-ffi) are fastdl.Tensors after fastdl_import(), and a
+ * TypeError before.
  *
  * TypeError, without any change, if the type already has one of these attributes, or is immutable
- * as above; does nothing if it has them from the same producer. MemoryError. */
+ * as above; does nothing if they are from the same producer. MemoryError if memory runs out. Costs
+ * one PyType_Modified. */
 static inline int fastdl_publish(PyTypeObject *type, fastdl_producer *producer);
 
-/* The legacy default stream of any device, for FASTDL_PRODUCER. */
+/* Sets *out to NULL, the legacy default stream of any device; never fails. For FASTDL_PRODUCER. */
 static inline int fastdl_default_stream(DLDeviceType type, int32_t id, void **out);
 
 /* ========================================================================
@@ -1329,20 +1336,20 @@ static inline int fastdl_default_stream(DLDeviceType type, int32_t id, void **ou
 
 /* Facts about the instances of a type. */
 enum {
-    FASTDL_TYPE_NATIVE = 1,      /* the table is the library's own: `__dlpack__` may do better */
-    FASTDL_TYPE_PROTOCOL = 2,    /* the table calls `__dlpack__`: there is no better one */
-    FASTDL_TYPE_CHECKED = 4,     /* sizes that its table lends are right: FASTDL_PRODUCER's are */
-    FASTDL_TYPE_READ_ONLY = 8,   /* a capsule without flags is read-only all the same */
-    FASTDL_TYPE_HAS_DLPACK = 16, /* has `__dlpack__` on the type; a proxy may on the instance */
+    FASTDL_TYPE_NATIVE = 1,      /* the library's own table: `__dlpack__` may work if it fails */
+    FASTDL_TYPE_PROTOCOL = 2,    /* the table calls `__dlpack__`, the only path */
+    FASTDL_TYPE_CHECKED = 4,     /* its table checks the sizes that it lends: FASTDL_PRODUCER's */
+    FASTDL_TYPE_READ_ONLY = 8,   /* a capsule without flags counts as read-only */
+    FASTDL_TYPE_HAS_DLPACK = 16, /* `__dlpack__` is on the type; a proxy may have it on instances */
     FASTDL_TYPE_ASK_BITS = 32, /* a lazy conjugate or negative, or int4: the table exports it raw */
-    FASTDL_TYPE_KEEP = 64,     /* the object must live as long as what it exported */
+    FASTDL_TYPE_KEEP = 64,     /* the object must outlive its exports */
     FASTDL_TYPE_TRACED = 128,  /* a tracer: has no memory */
     FASTDL_TYPE_UNORDERED = 256,    /* accepts `stream` but ignores it: data may not be ready */
-    FASTDL_TYPE_NO_STREAM = 512,    /* its table's NULL means no stream, not the default one */
+    FASTDL_TYPE_NO_STREAM = 512,    /* NULL from its table means no stream, not the default */
     FASTDL_TYPE_ASK_DELETED = 1024, /* may have released its memory without an error */
-    FASTDL_TYPE_STORAGE = 2048,     /* with FASTDL_TYPE_KEEP: not the object, but its storage */
+    FASTDL_TYPE_STORAGE = 2048,     /* with FASTDL_TYPE_KEEP: its storage, not the object */
     FASTDL_TYPE_ASK_MEANING = 4096, /* may have a mask or a unit, which its `__dlpack__` drops */
-    FASTDL_TYPE_ARITHMETIC = 8192   /* has an arithmetic of its own, and neither of these */
+    FASTDL_TYPE_ARITHMETIC = 8192   /* defines `__array_ufunc__`, without mask or unit */
     /* The package has more, from 1 << 16 on, for itself. */
 };
 
@@ -1360,17 +1367,17 @@ typedef struct {
     const char *name;
 } fastdl_keyword_fact;
 
-/* What a consumer asks of `__dlpack__`, checked. */
+/* The validated arguments of a call of `__dlpack__`. */
 typedef struct {
     int64_t max_version[2]; /* -1, -1: none, so a legacy capsule */
-    int64_t stream;         /* from -1 on, if `has_stream` */
-    DLDevice device;        /* of type 0: where the tensor is */
+    int64_t stream;         /* at least -1, if `has_stream` */
+    DLDevice device;        /* type 0: the tensor's own */
     int has_stream;
     int copy; /* whether to copy; -1: if necessary */
 } fastdl_request_;
 
-/* fastdl_borrow for one type. In the view, `flags` has been set to 0, `own_` to NULL, `size_`, and
- * `api_` to the table in the type's record. */
+/* fastdl_borrow for one type. On entry the view has `flags` 0, `own_` NULL, its `size_`, and as
+ * `api_` the table in the type's record. */
 typedef int (*fastdl_borrower)(PyObject *obj, fastdl_view *view);
 
 /* What is known about a type. Immutable, and never freed, so a reader may hold it across any call.
@@ -1387,12 +1394,12 @@ typedef struct fastdl_record {
 } fastdl_record;
 
 /* A slot in the cache of types. It does not own the type, which may be dead: the version tag
- * decides. CPython numbers types, never reuses a number in an interpreter, and removes the number
- * when the type or one of its bases changes. So an equal tag means the same type, unchanged since
- * it was described. CPython's own method cache relies on the same tags, so both miss the same
- * changes. (CPython 3.13 and newer give one type a thousand tags; after as many changes it is
- * described each time. CPython 3.10 counts from the start again after sys._clear_type_cache(), an
- * internal function for tests.) Neither sees an assignment to the `__code__` of a function. */
+ * identifies it. CPython numbers types, never reuses a number in an interpreter, and removes the
+ * number when the type or one of its bases changes. So an equal tag means the same type, unchanged
+ * since it was described. CPython's own method cache relies on the same tags, so both miss the same
+ * changes. (CPython 3.13 and newer give a type at most a thousand tags; a type that changes more
+ * often is described on each use. CPython 3.10 restarts the numbers after sys._clear_type_cache(),
+ * an internal function for tests.) Neither sees an assignment to the `__code__` of a function. */
 typedef struct {
     uint32_t tag;       /* 0: empty, or being written */
     uint32_t writes;    /* how often it was written */
@@ -1404,7 +1411,7 @@ typedef struct {
 /* The cache: sets of a few slots each, the most recently used first. It does not grow. A new type
  * evicts the least recently used one of its set, dead or alive, which is described again on its
  * next use. Types with a table and types with only `__dlpack__` have separate slots, so that
- * neither evict the others. Types that are not tensors take no slot. */
+ * neither group evicts the other. Types that are not tensors take no slot. */
 #define FASTDL_SETS 64u /* a power of two */
 #define FASTDL_WAYS 4u
 
@@ -1415,10 +1422,10 @@ typedef struct {
     const void *writer;  /* not NULL while a thread moves slots */
 } fastdl_cache;
 
-/* ---- memory that several threads write ---- */
+/* ---- atomic operations ---- */
 
-/* Stores `desired` if *place is still `expected`; 1 when it did. Also under a GIL: interpreters may
- * have one each. */
+/* Stores `desired` if *place is still `expected`, and returns 1; otherwise 0. Atomic under a GIL
+ * too, since interpreters may have one each. */
 static inline int fastdl_atomic_compare_exchange_(const void **place, const void *expected,
                                                   const void *desired)
 {
@@ -1484,9 +1491,9 @@ static inline uint32_t fastdl_atomic_load_tag_(const unsigned int *place)
 
 /* ---- slots of the cache ---- */
 
-/* Does this slot hold the type with that tag? Then sets *record. Without a GIL it may be written
- * meanwhile, even with another type and then with this one again: what was read is consistent only
- * if the number of writes is the same before and after. */
+/* Does this slot hold the type with that tag? Then sets *record. Without a GIL another thread may
+ * rewrite the slot meanwhile, even twice: the values read are consistent only if the number of
+ * writes is the same before and after. */
 FASTDL_HOT_ int fastdl_match_(const fastdl_slot *slot, const PyTypeObject *type, uint32_t tag,
                               const fastdl_record **record)
 {
@@ -1503,7 +1510,7 @@ FASTDL_HOT_ int fastdl_match_(const fastdl_slot *slot, const PyTypeObject *type,
 #endif
 }
 
-/* What the installed package offers, in a capsule named FASTDL_RUNTIME. `size` is that of the
+/* The functions of the installed package, in a capsule named FASTDL_RUNTIME. `size` is that of the
  * struct in the package's version: members beyond it do not exist. */
 #define FASTDL_RUNTIME "fastdl._core.exchange.runtime"
 
@@ -1606,16 +1613,16 @@ typedef struct {
     DLPackManagedTensorToPyObjectNoSync produced_wrap;
 } fastdl_functions_;
 
-/* The state of an extension module. It belongs to one interpreter, its home: the first to ask for
- * more than a cache hit, for the rest of the process. Hits do not check the calling interpreter.
- * Everything else does, and refuses any other; a refusal disables hits until the next
- * fastdl_import(), so that each call checks. (What can hit elsewhere before is a static type, or
- * one with the address and the tag of a dead type of the home.) */
+/* The state of an extension module. For the rest of the process it belongs to one interpreter, its
+ * home: the first that needs more than a cache hit. Hits do not check the calling interpreter.
+ * Everything else does, and fails in any other; that also disables hits until the next
+ * fastdl_import(), so that each call checks. (Before, another interpreter can hit only with a
+ * static type, or with one that has the address and the tag of a dead type of the home.) */
 typedef struct {
     const void *hits; /* the cache's first way, or slots that are always empty: fastdl_slot[] */
     const void *home; /* its fastdl_names_, or NULL: none yet */
-    /* A fastdl_runtime, what the package offers to the home; NULL before fastdl_import(), which
-     * publishes all of it at once: other threads may be using the module. */
+    /* The package's fastdl_runtime for the home; NULL before fastdl_import(), which publishes all
+     * of it at once: other threads may be using the module. */
     const void *runtime;
     size_t tag_offset; /* of the version tag in a type; 0: not known yet */
     const fastdl_functions_ *cold;
@@ -1624,7 +1631,7 @@ typedef struct {
     unsigned describing;
 } fastdl_state_t_;
 
-/* The one symbol that fastdl.c defines. Its name makes a linker error say what to do. */
+/* The one symbol that fastdl.c defines. Its name turns a linker error into an instruction. */
 #define fastdl_state_                                                                              \
     FASTDL_NAME_(fastdl_c_is_missing__compile_it_or_define_FASTDL_IMPLEMENTATION_in_one_file__)
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(_WIN32)
@@ -1636,12 +1643,12 @@ extern fastdl_state_t_ fastdl_state_;
 
 /* ---- types under the limited API ----
  *
- * It has no access to tags. If fastdl.c is compiled with the full API, or fastdl_import() has been
- * called, `tag_offset` locates them, and everything works as in a build with the full API.
- * Otherwise a type is identified by its address while it lives, which a weak reference watches.
- * Types that die are removed; changes of a type go unnoticed: a table that was withdrawn, replaced
- * or overridden after the first use of the type continues to be used. (It is valid until the
- * process ends. `__dlpack__` itself is looked up in each call.) */
+ * The limited API has no access to version tags. If fastdl.c is compiled with the full API, or
+ * fastdl_import() has been called, `tag_offset` locates them, and everything works as in a build
+ * with the full API. Otherwise a type is identified by its address, and a weak reference reports
+ * its death. Dead types are removed; changes of a type go unnoticed: a table that was withdrawn,
+ * replaced or overridden after the first use of the type continues to be used. (It is valid until
+ * the process ends. `__dlpack__` itself is looked up in each call.) */
 
 static inline uint32_t fastdl_tag_(const PyTypeObject *type)
 {
@@ -1661,7 +1668,7 @@ static inline uint32_t fastdl_tag_(const PyTypeObject *type)
 
 #endif
 
-/* Whether instances of a type are tensors because of their type. */
+/* Whether every instance of a type is a tensor (of a proxy type, only some are). */
 static inline int fastdl_is_tensor_type(const fastdl_record *record)
 {
     return !(record->facts & FASTDL_TYPE_PROTOCOL) || record->facts & FASTDL_TYPE_HAS_DLPACK;
@@ -1815,17 +1822,17 @@ static inline void fastdl_normalise_(DLTensor *dl)
         dl->device.device_id = 0;
 }
 
-/* Whether a torch tensor may have no memory: its data is then NULL, or the offset of a view from
- * NULL, far below the shape, which comes from the heap like memory of the host. Memory elsewhere is
- * above 4 GiB. fastdl_check_values_ decides. */
+/* Whether a torch tensor may have no memory: its data is then NULL, or NULL plus the offset of a
+ * view, far below its shape, which is on the heap, like host memory. Device memory is above 4 GiB.
+ * fastdl_check_values_ decides. */
 FASTDL_HOT_ int fastdl_may_lack_memory_(const DLTensor *dl)
 {
     uintptr_t data = (uintptr_t)dl->data;
     return data >> 16 >> 16 == 0 && data <= (uintptr_t)dl->shape >> 1;
 }
 
-/* Completes a view that the borrowing slot of a table filled in. Sizes that are right are not
- * checked again, which would take a third of the time of its call. */
+/* Completes a view that the borrowing slot of a table filled in. Sizes that the table has checked
+ * are not checked again: that would take a third of the slot's time. */
 FASTDL_HOT_ int fastdl_complete_view_(PyObject *obj, fastdl_view *view, uint32_t facts)
 {
     const DLTensor *dl = &view->dl;
@@ -1925,7 +1932,7 @@ static inline int32_t fastdl_wanted_ndim_(const fastdl_spec *spec)
     return spec->ndim == FASTDL_SCALAR ? 0 : spec->ndim;
 }
 
-/* Gives a dimension the size that it has in an argument. */
+/* Sets the size of a dimension from an argument. */
 FASTDL_HOT_ void fastdl_set_size_(fastdl_dim *dim, int64_t size, const char *name)
 {
     size_t most = sizeof(dim->from) - 1, length = strlen(name);
@@ -1934,7 +1941,7 @@ FASTDL_HOT_ void fastdl_set_size_(fastdl_dim *dim, int64_t size, const char *nam
     memcpy(dim->from, name, length < most ? length + 1 : most);
 }
 
-/* The number of the entry of spec->shape that a tensor does not have, or -1. */
+/* The index of the first entry of spec->shape that a tensor does not match, or -1. */
 FASTDL_HOT_ int32_t fastdl_wrong_size_(const DLTensor *dl, const char *name,
                                        const fastdl_spec *spec)
 {
@@ -1961,8 +1968,8 @@ static inline int fastdl_has_layout_(const DLTensor *dl, int32_t layout)
             (last < 0 || dl->shape[last] <= 1 || dl->strides[last] == 1 || fastdl_is_empty_(dl)));
 }
 
-/* Whether fastdl.c must decide about the device and the alignment: false for memory on the device
- * itself, or of the CPU where the host is wanted, at an address that is aligned. */
+/* Whether fastdl.c must check device and alignment: false for an aligned address on exactly the
+ * required device (the CPU, for FASTDL_HOST). */
 FASTDL_HOT_ int fastdl_is_elsewhere_(const DLTensor *dl, const fastdl_spec *spec)
 {
     int32_t type = (int32_t)dl->device.device_type;
@@ -2064,7 +2071,7 @@ FASTDL_HOT_ int fastdl_check_grad_(PyObject *obj, const char *name, const fastdl
     return record->facts & FASTDL_TYPE_ASK_BITS ? fastdl_state_.cold->check_grad(obj, name) : 0;
 }
 
-/* fastdl_expect of a view that was filled from `obj`, and may be refilled with a copy. */
+/* fastdl_expect for a view of `obj`, whose tensor a copy may replace. */
 FASTDL_HOT_ int fastdl_check_spec_(PyObject *obj, const char *name, const fastdl_spec *spec,
                                    fastdl_view *view)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fastdl/mdspan.h: a fastdl::tensor as std::span and std::mdspan, where the standard library has
- * them (C++20 and C++23); with the reference implementation of mdspan included before, as its.
+ * them (C++20 and C++23). If the reference implementation of mdspan is included before, its mdspan
+ * is used.
  *
  *     void smooth(const fastdl::tensor<float, fastdl::shape<fastdl::any, 3>> &x)
  *     {
@@ -53,7 +54,7 @@ using constraints_t = decltype(constraints_of(std::declval<const Tensor &>()));
 
 #if defined(__cpp_lib_span)
 
-/* The elements of a tensor without gaps, in the order in which they lie in memory. */
+/* The elements of a contiguous tensor, in memory order. */
 template <typename Tensor> auto span(const Tensor &x)
 {
     using all = detail::constraints_t<Tensor>;
@@ -90,9 +91,9 @@ constexpr bool exceeds(int64_t stride, int64_t step, int64_t size)
 } // namespace detail
 
 /* A tensor of a known number of dimensions: with layout_right for c_contiguous, layout_left for
- * f_contiguous, else layout_stride. The last needs positive strides, and of each two dimensions one
- * whose stride is at least the other's stride times its size: throws BufferError otherwise, as for
- * sliding windows. */
+ * f_contiguous, else layout_stride. layout_stride needs positive strides and, of any two
+ * dimensions, one whose stride is at least the other's stride times its size: otherwise, as for
+ * sliding windows, throws BufferError. */
 template <typename Tensor> auto mdspan(const Tensor &x)
 {
     using all = detail::constraints_t<Tensor>;

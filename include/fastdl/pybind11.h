@@ -118,8 +118,8 @@ namespace detail
 {
 struct pybind11_producers {
     /* TypeError if the object has a T whose constructor has not run: pybind11's cast gives it
-     * uninitialised memory. In a class with bases B and A, where B derives from A, that of the
-     * second A never runs; the cast uses the A of B if no class has several bases in C++. */
+     * uninitialised memory. In a class with bases B and A, where B derives from A, the constructor
+     * of the second A never runs; the cast uses the A of B if no class has several bases in C++. */
     template <typename T> static T *instance(PyObject *self)
     {
         pybind11::detail::values_and_holders parts(

@@ -20,10 +20,10 @@
  * caster holds what it points to. So it cannot be copied, stored or returned: that does not
  * compile, with a message that says why. Take it by reference (by value works too, except for
  * methods and under a call_guard), and pass it on by reference. It may be used on other threads
- * during the call. Plain accessors need no GIL. What allocates or may raise an error of Python
- * does: as(), order(), empty(), empty_like(), make_owned(), expect_like() and expect_no_alias().
+ * during the call. Plain accessors need no GIL. Functions that allocate or may raise a Python error
+ * need it: as(), order(), empty(), empty_like(), make_owned(), expect_like() and expect_no_alias().
  *
- * What the tensor must be is written as template arguments, in any order:
+ * The requirements on the tensor are template arguments, in any order:
  *
  *     float, int64_t, ...                 that element type, in memory that may be written
  *     const float, ...                    that element type; read-only memory will do
@@ -41,9 +41,9 @@
  *     fastdl::device::cuda, rocm          on such a device
  *     fastdl::device::on<kDLOneAPI>       on a device of that DLDeviceType
  *     fastdl::device::any                 anywhere
- *     fastdl::copied                      in another layout: as a copy
- *     fastdl::converted                   in another layout or of another element type: as a copy
- *     fastdl::asarray                     also objects that fastdl.asarray takes
+ *     fastdl::copied                      also another layout, by a copy
+ *     fastdl::converted                   also another layout or element type, by a copy
+ *     fastdl::asarray                     also objects that fastdl.asarray accepts
  *     fastdl::named<"x">                  its name in messages, by default "argument"
  *
  * `named` takes a string from C++20 on. In C++17 it takes an array: inline constexpr char x[] =
@@ -55,26 +55,26 @@
  *
  * Copies
  * ------
- * What pybind11 takes as an array_t<double, array::c_style | array::forcecast> is here
+ * The equivalent of pybind11's array_t<double, array::c_style | array::forcecast> is
  *
  *     const fastdl::tensor<const double, fastdl::c_contiguous, fastdl::converted> &x
  *
  * A tensor that fits is borrowed as usual. Otherwise the function sees a copy in host memory, made
  * as by FASTDL_COPY and FASTDL_CONVERT of fastdl_borrow_as, with their rules: an integer that does
- * not fit is a ValueError, floating numbers are not made integers, tensors on a device are refused.
- * Of several element types, a copy has the first that it can be converted to. As the caller would
- * not see what is written to a copy, element types are const. An argument marked noconvert() is not
- * copied, and no argument is while a better overload may be found.
+ * not fit raises ValueError, floating-point numbers are not converted to integers, device tensors
+ * are refused. Of several element types, a copy has the first that it can be converted to. Element
+ * types must be const, since the caller would not see writes to a copy. An argument marked
+ * noconvert() is never copied, and no argument is copied while a better overload may exist.
  *
  *
  * Overloads
  * ---------
- * For several element types prefer one function of `any_of` and visit(): its message lists them
- * all. Where functions are overloaded, mark the tensors noconvert(), as in `"x"_a.noconvert()`: a
- * tensor that does not fit then leads to the next overload, and to the binding library's own
- * TypeError if none is left. Without the mark that holds only for the library's first pass, in
- * which nothing is converted; in the second, a tensor that does not fit raises its exception. It
- * does so after all other arguments have been converted.
+ * For several element types prefer one function with `any_of` and visit(): its error message lists
+ * all of them. Where functions are overloaded, mark the tensors noconvert(), as in
+ * `"x"_a.noconvert()`: a tensor that does not fit then leads to the next overload, and to the
+ * binding library's own TypeError if none is left. Without the mark this holds only in the
+ * library's first pass, which converts nothing; in the second, a tensor that does not fit raises
+ * its exception, after all other arguments have been converted.
  *
  *
  * Keeping an argument
@@ -94,16 +94,16 @@
  *
  * None, and containers
  * --------------------
- * `std::optional<fastdl::tensor<...>>` and `std::optional<fastdl::owned<...>>` take None. Other
+ * `std::optional<fastdl::tensor<...>>` and `std::optional<fastdl::owned<...>>` accept None. Other
  * templates (std::vector, std::tuple, std::variant, ...) hold a fastdl::owned; a fastdl::tensor in
  * them would outlive its caster, and does not compile.
  *
  *
  * The installed package
  * ---------------------
- * The first tensor that a module takes makes it call fastdl_import(), which imports fastdl if it is
- * installed; if not, that is not an error. Other threads wait for the import. Call fastdl_import()
- * when your module is initialised to detect that at once, or to do the import then.
+ * A module calls fastdl_import() when it receives its first tensor; a missing package is not an
+ * error then. Other threads wait for the import. Call fastdl_import() when your module is
+ * initialised to import then, and to detect a missing package.
  *
  *
  * Errors of the members below
@@ -138,8 +138,8 @@
 #define FASTDL_VISIBLE_
 #endif
 
-/* Of functions that are compiled once in a file, not once for each argument: a file of eight
- * functions has half as much code, and takes two thirds of the time to compile. */
+/* For functions compiled once per file instead of once per argument: a file of eight functions has
+ * half as much code, and takes two thirds of the time to compile. */
 #if defined(__GNUC__) || defined(__clang__)
 #define FASTDL_NOINLINE_ __attribute__((noinline))
 #elif defined(_MSC_VER)
@@ -149,9 +149,9 @@
 #endif
 
 /* Hidden, and with the release in the name: nothing here is shared with other modules, which may
- * use the header of another release, or throw otherwise. FASTDL_VISIBLE_ is for classes that users
- * may name in their own, which would otherwise have to be hidden too; of such a class the functions
- * that throw, or need the state of the module, are hidden. */
+ * use another release of the header, or throw differently. FASTDL_VISIBLE_ is for classes that
+ * users may put into their own, which would otherwise have to be hidden too; functions of such a
+ * class that throw, or need the state of the module, are hidden. */
 #define FASTDL_NAMESPACE_                                                                          \
     namespace fastdl FASTDL_HIDDEN_                                                                \
     {                                                                                              \
@@ -482,7 +482,7 @@ template <typename... Cs> struct constraints {
     static constexpr fastdl_spec spec = make();
 };
 
-/* ---- signatures: what documentation and stubs say about an argument ---- */
+/* ---- signatures: an argument as documentation and stubs show it ---- */
 
 struct text {
     char chars[1024] = {};
@@ -636,7 +636,7 @@ struct retyped<Tensor, T, list<Ks...>> {
 } // namespace detail
 
 /* ========================================================================
- * What a tensor offers
+ * Members of all tensors
  * ===================================================================== */
 
 template <typename... Cs> class tensor;
@@ -689,10 +689,10 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     {
         return view()->dl.strides;
     }
-    /* Elements. */
+    /* The number of elements. */
     int64_t size() const
     {
-        uint64_t count = 1; /* which may wrap where a size is 0, and is 0 then */
+        uint64_t count = 1; /* may wrap if a size is 0, but ends as 0 */
         for (int i = 0; i < ndim(); i++)
             count *= uint64_t(shape(i));
         return int64_t(count);
@@ -723,18 +723,17 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
         return data()[at];
     }
 
-    /* For functions of fastdl.h. */
+    /* The view, for functions of fastdl.h. */
     const fastdl_view *view() const
     {
         return &lent_->view;
     }
-    /* Its name in messages. */
+    /* The name of the argument in messages. */
     static constexpr const char *name()
     {
         return all::name;
     }
-    /* The type of the Python object, borrowed; for a result, that of the argument that it was made
-     * like. */
+    /* The type of the Python object, borrowed; for a result, the type of its `like` argument. */
     PyTypeObject *python_type() const
     {
         return lent_->type;
@@ -776,9 +775,9 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
  * ===================================================================== */
 
 /* A tensor argument: see the head of this file. A default-constructed one refers to no tensor, and
- * only operator bool may be called on it; with nanobind, None becomes that for an argument marked
- * .none(). Before a loop, copy data(), shape() and strides() to variables: otherwise the compiler
- * has to reload them after each write of an element that may alias them (int64_t). */
+ * only operator bool may be called on it; with nanobind, None becomes such a tensor if the argument
+ * is marked .none(). Before a loop, copy data(), shape() and strides() to variables: otherwise the
+ * compiler has to reload them after each write of an element that may alias them (int64_t). */
 template <typename... Cs> class FASTDL_VISIBLE_ tensor : public detail::reader<Cs...>
 {
     template <typename T>
@@ -791,8 +790,8 @@ template <typename... Cs> class FASTDL_VISIBLE_ tensor : public detail::reader<C
     explicit tensor(const detail::borrowed_view *view) : detail::reader<Cs...>(view)
     {
     }
-    /* A copy would outlive the call, so making one is refused: in a std::vector, a member, a lambda
-     * that captures it, a result. */
+    /* A copy would outlive the call, so copying does not compile: into a std::vector, a member, a
+     * lambda that captures it, a result. */
     tensor(const tensor &other) : detail::reader<Cs...>(other)
     {
         refuse_copy<tensor>();
@@ -803,8 +802,9 @@ template <typename... Cs> class FASTDL_VISIBLE_ tensor : public detail::reader<C
         return *this;
     }
 
-    /* This tensor with element type T; T is const if it may be read-only. Throws TypeError if it
-     * has another type, BufferError if it cannot be written, or requires grad. */
+    /* This tensor with element type T; T is const if it may be read-only. Throws TypeError for
+     * another element type, BufferError if T is not const and the tensor is read-only or requires
+     * grad. */
     template <typename T> [[nodiscard]] FASTDL_HIDDEN_ retyped<T> as() const
     {
         if (fastdl_expect(this->view(), this->name(), &retyped<T>::spec) < 0)
@@ -865,7 +865,7 @@ void expect_like(const tensor<As...> &x, const tensor<Bs...> &y)
     spec.ndim = y.ndim() == 0 ? int32_t(FASTDL_SCALAR) : y.ndim();
     spec.shape = shape;
     spec.device = FASTDL_ANY_DEVICE;
-    spec.alignment = 1; /* as its own constraints say */
+    spec.alignment = 1; /* x's own constraints apply */
     spec.like = &like;
     if (fastdl_expect(x.view(), x.name(), &spec) < 0)
         detail::throw_pending();
@@ -888,17 +888,17 @@ void expect_no_alias(const tensor<As...> &x, const tensor<Bs...> &y)
 }
 
 /* ========================================================================
- * Taking from Python
+ * Arguments from Python
  * ===================================================================== */
 
 namespace detail
 {
-/* 1 once an import has ended. Threads that come before that wait for it, without the GIL, since
- * Python lets one thread import a module. */
+/* 1 once an import has ended. Until then other threads wait for it, without the GIL, in Python's
+ * import lock. */
 inline uint32_t package_sought = 0;
 
-/* 0, or -1 with an exception that is not an Exception, such as an interrupt, after which the next
- * call imports again: a missing package is fine. */
+/* 0, even if the package is missing; -1 with an exception that is not an Exception, such as an
+ * interrupt, after which the next call imports again. */
 FASTDL_NOINLINE_ inline int seek_package()
 {
     static thread_local bool importing = false;
@@ -912,7 +912,7 @@ FASTDL_NOINLINE_ inline int seek_package()
     return done ? 0 : -1;
 }
 
-/* 0 if the package was found, or is not needed. */
+/* Calls seek_package() the first time: 0, or -1 as there. */
 inline int find_package()
 {
     return FASTDL_LIKELY_(fastdl_atomic_load_tag_(&package_sought) != 0) ? 0 : seek_package();
@@ -1026,8 +1026,8 @@ struct owned_view : borrowed_view {
         return made;
     }
 
-    /* With or without the GIL, since a call guard may have released it. A static object outlives
-     * Python, and leaks its tensor; so does a thread in another interpreter. */
+    /* Works with or without the GIL, since a call guard may have released it. A static object that
+     * outlives Python leaks its tensor; so does a thread in another interpreter. */
     static void drop(owned_view *from)
     {
         PyGILState_STATE state;
@@ -1047,7 +1047,8 @@ struct owned_view : borrowed_view {
     }
 };
 
-/* From a managed tensor, which is consumed; `like` as in owned. NULL with an exception. */
+/* Makes an owned_view of a managed tensor, which is consumed; `like` as in owned. NULL with an
+ * exception. */
 inline owned_view *keep(DLManagedTensorVersioned *managed, PyTypeObject *like, fastdl_spec spec)
 {
     fastdl_view view;
@@ -1066,7 +1067,8 @@ inline owned_view *keep(DLManagedTensorVersioned *managed, PyTypeObject *like, f
     return made;
 }
 
-/* From an argument, which may be copied if the specification says so. NULL with an exception. */
+/* Makes an owned_view of an argument, or of a copy if the specification allows it. NULL with an
+ * exception. */
 inline owned_view *keep(PyObject *obj, const char *name, const fastdl_spec *spec)
 {
     fastdl_view view;
@@ -1086,11 +1088,11 @@ inline owned_view *keep(PyObject *obj, const char *name, const fastdl_spec *spec
 }
 } // namespace detail
 
-/* A tensor that keeps its memory alive: a result made here, or that of an argument. The constraints
- * are those of tensor<...>. It can be moved but not copied. The plain accessors need no GIL, and
- * the destructor takes it; everything else needs it.
+/* A tensor that keeps its memory alive: a result, or the tensor of an argument. The constraints are
+ * those of tensor<...>. It can be moved but not copied. The plain accessors need no GIL, and the
+ * destructor takes it; everything else needs it.
  *
- * As a result it becomes an object of the type of the argument that it was made like, or taken
+ * As a result it becomes an object of the type of an argument: the one it was made like or taken
  * from. */
 template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs...>
 {
@@ -1139,8 +1141,8 @@ template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs
         return tensor<Cs...>(this->lent_);
     }
 
-    /* The Python object, a new reference, or NULL with an exception; this is empty from then on.
-     * Casters call it; see fastdl_wrap. */
+    /* The Python object, a new reference, or NULL with an exception; this object is empty
+     * afterwards. Casters call it; see fastdl_wrap. */
     FASTDL_HIDDEN_ PyObject *to_python() &&
     {
         PyObject *made = nullptr;
@@ -1308,9 +1310,9 @@ owned<T> make_owned(Container &&container, std::initializer_list<int64_t> shape,
         std::move(container), [](Container &held) { return held.data(); }, shape, like);
 }
 
-/* The same for an array in a std::unique_ptr, with any deleter that does not need the GIL. Its size
- * is not known, so you must ensure that the shape fits. Const elements make the result read-only.
- * (`Pointer` is std::unique_ptr, without <memory>, which is slow to compile.) */
+/* make_owned for an array in a std::unique_ptr, with any deleter that does not need the GIL. The
+ * size of the array is unknown, so you must ensure that the shape fits. Const elements make the
+ * result read-only. (`Pointer` is std::unique_ptr, without <memory>, which is slow to compile.) */
 template <template <typename, typename> class Pointer, typename T, typename Deleter, typename... Cs>
 owned<T> make_owned(Pointer<T[], Deleter> &&array, std::initializer_list<int64_t> shape,
                     const detail::reader<Cs...> &like)
@@ -1344,7 +1346,8 @@ inline int32_t common_layout(int32_t first, int32_t second)
     return first == 0 ? second : common == 0 ? first : common;
 }
 
-/* The same for element types, in the order of the first. `common` has room for the second's. */
+/* Restricts `first` to the element types of both, in its own order; if there are none, `first`
+ * is unchanged. `common` has room for the types of `second`. */
 inline void keep_common_dtypes(fastdl_spec &first, const fastdl_spec &second, uint32_t *common)
 {
     const auto has = [](const uint32_t *dtypes, std::size_t count, uint32_t dtype) {
@@ -1367,7 +1370,7 @@ inline void keep_common_dtypes(fastdl_spec &first, const fastdl_spec &second, ui
     }
 }
 
-/* The part of a loan that depends on no type of tensor. */
+/* The part of a loan that does not depend on the type of the tensor. */
 class FASTDL_VISIBLE_ any_loan
 {
   public:
@@ -1388,7 +1391,7 @@ class FASTDL_VISIBLE_ any_loan
     }
 
   protected:
-    /* Whether `obj` is borrowed now; if not, with an exception. */
+    /* Borrows `obj`; false with an exception. */
     FASTDL_HIDDEN_ FASTDL_NOINLINE_ bool borrow(PyObject *obj) noexcept
     {
         fastdl_release(&lent_.view);
@@ -1400,7 +1403,7 @@ class FASTDL_VISIBLE_ any_loan
         return false;
     }
 
-    /* What take() returns for an object that could not be borrowed, or does not fit. */
+    /* The result of take() for an object that could not be borrowed, or does not fit. */
     FASTDL_HIDDEN_ FASTDL_NOINLINE_ bool settle(PyObject *obj, bool meant, const char *name,
                                                 const fastdl_spec *spec, bool borrowed) noexcept
     {
@@ -1409,7 +1412,8 @@ class FASTDL_VISIBLE_ any_loan
         return taken < 0 ? error_.keep(meant) : taken > 0;
     }
 
-    /* The same for one that fits and may be written, unless it requires grad. */
+    /* The result of take() for a tensor that fits and may be written: refused if it requires
+     * grad. */
     FASTDL_HIDDEN_ FASTDL_NOINLINE_ bool admit(PyObject *obj, bool meant, const char *name) noexcept
     {
         if (FASTDL_LIKELY_(fastdl_check_grad_(obj, name, &lent_.view) == 0))
@@ -1437,7 +1441,7 @@ template <typename Tensor> class loan;
  *     spec.ndim = order == 1 ? 1 : 2;
  *     fastdl::loan<fastdl::tensor<const float>> item(object.ptr(), spec);
  *
- * The object must be kept alive. Needs the GIL to be made and destroyed. */
+ * Keep the object alive yourself. The constructors and the destructor need the GIL. */
 template <typename... Cs> class FASTDL_VISIBLE_ loan<tensor<Cs...>> : public detail::any_loan
 {
   public:
@@ -1447,14 +1451,14 @@ template <typename... Cs> class FASTDL_VISIBLE_ loan<tensor<Cs...>> : public det
         take(obj, true);
         lent();
     }
-    /* With a specification that is made at run time; its `device` too is 0 for host memory. The
-     * tensor fits the constraints as well, and if a copy may be made, it is made for both. Throws.
+    /* With a further specification, made at run time; its `device` too is 0 for host memory. The
+     * tensor, or its copy, meets both the specification and the constraints. Throws.
      */
     FASTDL_HIDDEN_ loan(PyObject *obj, const fastdl_spec &made) : loan()
     {
         uint32_t dtypes[spec->dtype_count + 1];
         fastdl_spec both = made, rest = *spec;
-        both.rules |= rest.rules; /* never to write to a copy */
+        both.rules |= rest.rules; /* so that a copy is never written */
         detail::keep_common_dtypes(both, rest, dtypes);
         both.layout = detail::common_layout(made.layout, rest.layout);
         if (both.alignment == 1 || (rest.alignment != 1 && both.alignment < rest.alignment))
@@ -1479,7 +1483,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ loan<tensor<Cs...>> : public det
         return (spec->rules & FASTDL_WRITABLE) == 0 || admit(obj, meant, name);
     }
 
-    /* The tensor, for as long as this loan; throws the exception of a take() that failed. */
+    /* The tensor, valid while this loan lives; throws the exception of a take() that failed. */
     [[nodiscard]] FASTDL_HIDDEN_ tensor<Cs...> get() FASTDL_LIFETIME_
     {
         return tensor<Cs...>(lent());
@@ -1566,7 +1570,7 @@ template <typename... Cs> class kept_argument
 } // namespace detail
 
 /* ========================================================================
- * Producers: a bound class as a tensor to others
+ * Producers: exporting a bound class
  *
  *     void describe(const Image &image, fastdl::description &out)
  *     {
@@ -1576,9 +1580,8 @@ template <typename... Cs> class kept_argument
  *     fastdl::publish<&describe>(py::class_<Image>(m, "Image").def(...));
  *
  * `publish` is in fastdl/nanobind.h and fastdl/pybind11.h. The rules of fastdl_publish apply; an
- * exception of the function reaches the consumer as the Python exception that it would be in a
- * bound function. As further template arguments it takes FASTDL_LENDS or 0, and the function that
- * gives the stream. */
+ * exception of the function is translated as in a bound function. Further template arguments are
+ * FASTDL_LENDS or 0, and the function for the stream. */
 
 /* A fastdl_description, which the function fills in. */
 class FASTDL_VISIBLE_ description
@@ -1616,7 +1619,7 @@ class FASTDL_VISIBLE_ description
             out_.flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     }
 
-    /* All else: `out->dl.device`, `out->owner`, ... */
+    /* All other members: `out->dl.device`, `out->owner`, ... */
     fastdl_description *operator->()
     {
         return &out_;
@@ -1630,8 +1633,8 @@ namespace detail
 {
 template <typename T> T *self_of(void (*)(T &, description &));
 
-/* Runs a function; a C++ exception becomes the Python exception that the binding library and the
- * translators of its users make of it, if a bound function throws it. */
+/* Runs a function; translates a C++ exception as in a bound function, by the translators of the
+ * binding library and of its users. */
 template <typename Binding, typename F> int describe_safely(F &&f)
 {
     try {
