@@ -10,8 +10,8 @@ static int fastdl_view_owned_(PyObject *obj, fastdl_view *view)
     return record == NULL ? -1 : fastdl_borrow_owned_(obj, view, record);
 }
 
-/* The same for the tensor that fastdl.asarray makes of an object: 1; 0 without the package; -1 with
- * an exception. */
+/* Makes a view that owns the tensor fastdl.asarray(obj): 1; 0 if the package is missing; -1 with an
+ * exception. */
 static int fastdl_view_array_(PyObject *obj, fastdl_view *view)
 {
     PyObject *tensor, *package = PyImport_ImportModule("fastdl");
@@ -82,8 +82,8 @@ static int fastdl_own_as_(PyObject *obj, const char *name, const fastdl_spec *sp
     return 0;
 }
 
-/* The rest of fastdl_borrow_as: 1, or -1 with an exception. 0 without one, at once, if the tensor
- * does not fit and `meant` is 0. */
+/* The rest of fastdl_borrow_as: 1, or -1 with an exception. If the tensor does not fit and `meant`
+ * is 0: 0, without an exception. */
 static int fastdl_settle_argument_(PyObject *obj, const char *name, const fastdl_spec *spec,
                                    int meant, int borrowed, fastdl_view *view)
 {

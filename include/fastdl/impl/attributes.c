@@ -2,7 +2,7 @@
 
 /* ---- special attributes, found as Python finds them: on the type ---- */
 
-/* What makes `attribute` a descriptor, or NULL. */
+/* The `__get__` slot of `attribute`, or NULL if it is not a descriptor. */
 static descrgetfunc fastdl_getter_(PyObject *attribute)
 {
     union {
@@ -67,7 +67,7 @@ static PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
     return found;
 }
 
-/* The same for an interned name. */
+/* fastdl_type_lookup_ for an interned name. */
 static PyObject *fastdl_find_special_(PyTypeObject *type, PyObject *name)
 {
     Py_ssize_t length;
@@ -98,8 +98,8 @@ static PyObject *fastdl_type_lookup_(PyTypeObject *type, const char *name)
 
 #endif
 
-/* Whether a type has any attribute of a tensor. Other types are rejected quickly, and take no slot
- * in the cache. -1 with an exception. */
+/* Whether a type has `__dlpack__` or an exchange table. Other types are rejected quickly, and take
+ * no slot in the cache. -1 with an exception. */
 static int fastdl_has_names_(PyTypeObject *type)
 {
     static const char *const names[] = {"__dlpack__", "__dlpack_c_exchange_api__",

@@ -3,8 +3,8 @@
 /* ---- owning ---- */
 
 /* Whether to try `__dlpack__` of an object that its native table refused. If so the exception is
- * cleared, otherwise one is set. Not after a RecursionError, which trying twice at each depth would
- * make take for ever. */
+ * cleared, otherwise one is set. Not after a RecursionError: two tries at each depth would take
+ * exponential time. */
 FASTDL_SHARED_ int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts)
 {
     PyObject *error = PyErr_Occurred();
@@ -19,8 +19,8 @@ FASTDL_SHARED_ int fastdl_should_try_protocol_(PyObject *obj, uint32_t facts)
     return 0;
 }
 
-/* Whether a torch tensor may lack memory, and the package can name what has it: its table counts as
- * having refused then. */
+/* Whether a torch tensor may lack memory and the package can name the tensors that have it; its
+ * table then counts as having refused. */
 static int fastdl_may_explain_(const DLTensor *tensor, uint32_t facts)
 {
     return facts & FASTDL_TYPE_ASK_BITS && fastdl_may_lack_memory_(tensor) &&
@@ -100,7 +100,7 @@ static int fastdl_borrow_owned_(PyObject *obj, fastdl_view *view, const fastdl_r
     return -1;
 }
 
-/* The same after a borrowing slot has refused. */
+/* Fills a view by `__dlpack__` after a borrowing slot has refused. */
 static int fastdl_borrow_refused_(PyObject *obj, fastdl_view *view, uint32_t facts)
 {
     fastdl_record protocol;

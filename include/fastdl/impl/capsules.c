@@ -2,13 +2,13 @@
 
 /* ---- owning a tensor by `__dlpack__` ---- */
 
-/* A managed tensor around one that has no deleter, the older form, or NULL strides. */
+/* A managed tensor around one that has no deleter, is of the legacy form, or has NULL strides. */
 typedef struct {
     DLManagedTensorVersioned managed;
     DLManagedTensorVersioned *versioned; /* one of these two, or neither */
     DLManagedTensor *legacy;
-    PyObject *keep;  /* the producer, where there is no deleter; or NULL */
-    int64_t dims[1]; /* room for the strides, and for a shape of its own */
+    PyObject *keep;  /* the producer, if there is no deleter; or NULL */
+    int64_t dims[1]; /* room for the strides, and for a copy of the shape */
 } fastdl_wrapper_;
 
 /* Releases an object, with the pending exception set aside. */
@@ -92,7 +92,7 @@ static DLManagedTensorVersioned *fastdl_export_(const fastdl_description *descri
 }
 
 /* Runs a deleter, if there is one, with the pending exception set aside. Needs a thread state, so
- * it releases the object that a wrapper keeps alive itself. */
+ * the object that a wrapper keeps alive is released here. */
 FASTDL_SHARED_ void fastdl_discard_(DLManagedTensorVersioned *versioned, DLManagedTensor *legacy)
 {
     PyObject *type, *value, *traceback, *keep = NULL;
@@ -119,11 +119,11 @@ FASTDL_SHARED_ int fastdl_is_really_legacy(const DLManagedTensorVersioned *manag
     return (uint32_t)(uintptr_t)managed->deleter <= FASTDL_MAX_NDIM && managed->deleter != NULL;
 }
 
-/* The reverse. The version field overlaps `data` of a DLManagedTensor (and, on 32 bits, the device
- * type). `data` by itself does not decide: without elements it may be any number, such as the
- * alignment in an empty Rust vector. But the flags field then overlaps the address of `shape`, or
- * on 32 bits a dtype; and without dimensions, when `shape` is NULL, the deleter field is a dtype
- * above 32 zero bits. */
+/* Whether a refused tensor is the versioned struct in a capsule with the legacy name. The version
+ * field overlaps `data` of a DLManagedTensor (and, on 32 bits, the device type). `data` by itself
+ * does not decide: without elements it may be any number, such as the alignment in an empty Rust
+ * vector. But the flags field then overlaps the address of `shape`, or on 32 bits a dtype; and
+ * without dimensions, when `shape` is NULL, the deleter field is a dtype above 32 zero bits. */
 FASTDL_SHARED_ int fastdl_is_really_versioned(const DLManagedTensor *managed)
 {
     DLManagedTensorVersioned other;
@@ -176,7 +176,7 @@ static int fastdl_refuse_unordered_(PyObject *obj, int32_t device_type)
 }
 
 /* Turns a managed tensor that was just received into one with the guarantees of fastdl_own. Steals
- * `versioned` or `legacy` (the other is NULL), also on failure. `facts` are those of the type of
+ * `versioned` or `legacy` (the other is NULL), even on failure. `facts` are those of the type of
  * `obj`, which may be NULL for a tensor that was allocated. */
 static int fastdl_adopt_(PyObject *obj, DLManagedTensorVersioned *versioned,
                          DLManagedTensor *legacy, uint32_t facts, DLManagedTensorVersioned **out)
@@ -249,7 +249,7 @@ FASTDL_SHARED_ int fastdl_is_as_announced_(const int32_t *announced, DLDevice de
            delivered.device_id == announced[1] || announced[0] == kDLCUDAManaged;
 }
 
-/* Slow path of fastdl_read_device_: the type may be a member of an enum, the id None. */
+/* Slow path of fastdl_read_device_: the type may be an enum member, and the id may be None. */
 static int fastdl_read_any_device_(PyObject *answer, int32_t *device)
 {
     if (PySequence_Size(answer) != 2)

@@ -50,8 +50,8 @@ static int fastdl_count_bytes_(const fastdl_view *plan, int64_t *bytes)
     return 0;
 }
 
-/* Allocates what was planned, at a multiple of `alignment` bytes and of a cache line. The elements
- * are not filled in. NULL with MemoryError. */
+/* Allocates a planned copy, aligned to `alignment` bytes and to a cache line, without filling in
+ * its elements. NULL with MemoryError. */
 static DLManagedTensorVersioned *fastdl_new_copy_(const fastdl_view *plan, int32_t alignment)
 {
     size_t dims = (size_t)plan->dl.ndim, start = sizeof(fastdl_copy_) + dims * 2 * sizeof(int64_t);
@@ -100,7 +100,7 @@ static int fastdl_kind_(uint32_t dtype)
 #undef FASTDL_KIND_
 }
 
-/* Elements on their way from one type to another, a cache line or more at a time. */
+/* A buffer of elements during a conversion, a cache line or more at a time. */
 #define FASTDL_RUN_ 1024
 
 typedef union {
@@ -109,7 +109,7 @@ typedef union {
     char bytes[FASTDL_RUN_ * 8];
 } fastdl_run_;
 
-/* Bools or integers as integers of 64 bits. */
+/* Reads bools or integers as 64-bit integers. */
 static void fastdl_read_whole_(uint32_t dtype, const char *from, int n, fastdl_run_ *run)
 {
     int is_bool = dtype == FASTDL_BOOL;
@@ -138,8 +138,8 @@ static int fastdl_write_whole_(uint32_t dtype, int is_unsigned, int n, const fas
     return misfits;
 }
 
-/* Turns integers into doubles, which round to odd if they are inexact: narrower types then round as
- * if from the integer itself. */
+/* Converts integers to doubles, rounding inexact ones to odd: narrower types then round as if from
+ * the integer itself. */
 static void fastdl_float_run_(int is_unsigned, int n, fastdl_run_ *run)
 {
     for (int i = 0; i < n; i++) {
@@ -159,7 +159,7 @@ static void fastdl_float_run_(int is_unsigned, int n, fastdl_run_ *run)
 #define FASTDL_VECTORISED_
 #endif
 
-/* Numbers to float32 or float64, for which the compiler has instructions. */
+/* Converts numbers to float32 or float64, which hardware supports. */
 FASTDL_VECTORISED_ static void fastdl_cast_run_(uint32_t source, const char *from, int n,
                                                 uint32_t target, char *to)
 {
@@ -187,7 +187,7 @@ FASTDL_VECTORISED_ static void fastdl_cast_run_(uint32_t source, const char *fro
             fastdl_store(number, to + (size_t)i * 2, (run)->real[i]);                              \
         return;
 
-/* Numbers of any type as float64. */
+/* Reads numbers of any type as float64. */
 static void fastdl_read_real_(uint32_t dtype, const char *from, int n, fastdl_run_ *run)
 {
     switch (dtype) {
@@ -203,7 +203,7 @@ static void fastdl_read_real_(uint32_t dtype, const char *from, int n, fastdl_ru
     }
 }
 
-/* The reverse, to floating types. */
+/* Writes float64 numbers as elements of a floating type. */
 static void fastdl_write_real_(uint32_t dtype, int n, const fastdl_run_ *run, char *to)
 {
     switch (dtype) {
@@ -214,8 +214,8 @@ static void fastdl_write_real_(uint32_t dtype, int n, const fastdl_run_ *run, ch
     }
 }
 
-/* Converts up to FASTDL_RUN_ consecutive elements. Returns whether integers did not fit; those are
- * in *run then. */
+/* Converts up to FASTDL_RUN_ consecutive elements. Returns whether an integer did not fit; *run
+ * then has the integers. */
 static int fastdl_convert_run_(uint32_t source, const char *from, int n, uint32_t target, char *to,
                                fastdl_run_ *run)
 {
@@ -247,8 +247,8 @@ static int fastdl_convert_run_(uint32_t source, const char *from, int n, uint32_
             memcpy(to + i * bytes, from + i * step, bytes);                                        \
         break;
 
-/* Copies n elements that lie `step` bytes apart to consecutive ones. For a size that the compiler
- * knows, a copy is a load and a store; four at a time, since a loop of one takes twice the time in
+/* Copies n elements that are `step` bytes apart to consecutive memory. For a size known at compile
+ * time, a copy is a load and a store; four at a time, since a loop of one takes twice the time in
  * some processes. */
 static void fastdl_gather_(const char *from, int64_t step, int64_t size, int64_t n, char *to)
 {
@@ -317,8 +317,8 @@ static int fastdl_next_row_(fastdl_walk_ *walk)
     return 0;
 }
 
-/* A copy without a conversion, of `bytes` bytes. The package has loops for it that are blocked for
- * the cache. */
+/* Copies `bytes` bytes of elements without converting them. The package has cache-blocked loops for
+ * this. */
 static void fastdl_copy_rows_(const DLTensor *from, uint64_t flags, char *to, char order,
                               int64_t bytes, const fastdl_runtime *package)
 {
@@ -368,7 +368,7 @@ static void fastdl_find_misfit_(uint32_t dtype, int is_unsigned, const fastdl_ru
     misfit->place += i;
 }
 
-/* A copy with a conversion: 0, or -1 for an integer that does not fit. */
+/* Copies and converts elements: 0, or -1 for an integer that does not fit. */
 static int fastdl_convert_rows_(const DLTensor *from, const DLTensor *target, char order,
                                 fastdl_misfit_ *misfit)
 {
@@ -409,8 +409,8 @@ static int fastdl_convert_rows_(const DLTensor *from, const DLTensor *target, ch
 }
 
 /* Fills in a copy that fastdl_new_copy_ made of a host tensor: 0, or -1 for an integer that does
- * not fit. With `is_kept`, which says that the caller keeps the memory alive, a large copy releases
- * the GIL. What another thread may replace, shape and strides, is read before. */
+ * not fit. With `is_kept`, if the caller keeps the memory alive, a large copy releases the GIL.
+ * Shape and strides, which another thread may replace, are read before. */
 static int fastdl_fill_copy_(const DLTensor *from, uint64_t flags, const DLTensor *to, char order,
                              int is_kept, fastdl_misfit_ *misfit)
 {
@@ -504,8 +504,8 @@ static void fastdl_raise_misfit_(const DLTensor *copy, const char *name, uint8_t
                  name, type.text, (long long)misfit->value, where.text);
 }
 
-/* Refuses a tensor whose element type is not what its table says: 0, or -1 with an exception that
- * names the argument. What is only borrowed is not checked, to save time. */
+/* Refuses a tensor whose table reports a wrong element type: 0, or -1 with an exception that names
+ * the argument. Tensors that are only borrowed are not checked, to save time. */
 static int fastdl_check_copyable_(PyObject *obj, uint32_t facts, const DLTensor *tensor,
                                   const char *name)
 {
@@ -555,12 +555,12 @@ static int fastdl_substitute_copy_(PyObject *obj, fastdl_view *view, const char 
     if (spec->rules & FASTDL_CONVERT)
         dtype = fastdl_choose_dtype_(dtype, spec);
     fastdl_plan_copy_(&view->dl, view->flags, dtype, order, &plan);
-    of_copy.alignment = 0; /* new memory is aligned, and nobody else's */
+    of_copy.alignment = 0; /* new memory is aligned and not shared */
     of_copy.no_alias_count = 0;
     reason = fastdl_compare_(&plan, name, &of_copy);
     if (reason != FASTDL_MATCHES_) {
-        /* A copy of pinned memory may be refused for its device, although that of the original was
-         * right. */
+        /* A copy of pinned memory may have the wrong device although the original had the right
+         * one. */
         if (plan.dl.device.device_type == view->dl.device.device_type ||
             (reason != FASTDL_WRONG_DEVICE_ && reason != FASTDL_OTHER_DEVICE_))
             *mismatch = reason;
@@ -569,7 +569,7 @@ static int fastdl_substitute_copy_(PyObject *obj, fastdl_view *view, const char 
     record = fastdl_known_(Py_TYPE(obj));
     if (record == NULL || fastdl_check_copyable_(obj, record->facts, &view->dl, name) < 0)
         return -1;
-    /* What another library lends may be replaced by another thread, unless its storage is held. */
+    /* Another thread may replace memory lent by another library, unless its storage is held. */
     if (view->own_ != NULL || record->facts & FASTDL_TYPE_STORAGE ||
         !(record->facts & FASTDL_TYPE_NATIVE)) {
         keeper = fastdl_keeper_(obj, record->facts);

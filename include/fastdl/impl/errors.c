@@ -65,8 +65,8 @@ static void fastdl_put_tensor_(fastdl_text_ *text, const DLTensor *tensor, uint6
         fastdl_put_(text, ", read-only");
 }
 
-/* Restores what PyErr_Fetch has set aside, unless something other than an Exception was raised
- * meanwhile: that stays. */
+/* Restores the exception from PyErr_Fetch, unless one that is not an Exception is pending by now,
+ * which then stays. */
 static void fastdl_restore_(PyObject *type, PyObject *value, PyObject *traceback)
 {
     if (fastdl_clear_if_(PyExc_Exception)) {
@@ -79,8 +79,8 @@ static void fastdl_restore_(PyObject *type, PyObject *value, PyObject *traceback
 }
 
 /* Sets an exception with fastdl's own message, and marks it as such: fastdl_borrow_as puts the name
- * of the argument before such a message, never before a producer's. If the message cannot be made,
- * the exception raised by that remains: PyErr_Format of CPython before 3.12 would replace it. */
+ * of the argument before such a message, never before a producer's. If making the message fails,
+ * that exception remains: PyErr_Format of CPython before 3.12 would replace it. */
 FASTDL_SHARED_ void fastdl_raise_(PyObject *exception, const char *format, ...)
 {
     PyObject *type, *value, *traceback, *text;
@@ -94,7 +94,7 @@ FASTDL_SHARED_ void fastdl_raise_(PyObject *exception, const char *format, ...)
     Py_DECREF(text);
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
-    if (value != NULL) /* without the mark the message is left as it is */
+    if (value != NULL) /* without the mark no name is added later */
         (void)PyObject_SetAttrString(value, "_fastdl", Py_True);
     fastdl_restore_(type, value, traceback);
 }
@@ -139,7 +139,7 @@ static PyObject *fastdl_attribute_(PyObject *obj, const char *name)
     return value;
 }
 
-/* The same; NULL without an exception if there is no such attribute. */
+/* An attribute, a new reference; NULL without an exception if there is none. */
 static PyObject *fastdl_optional_attribute_(PyObject *obj, const char *name)
 {
     PyObject *value = fastdl_attribute_(obj, name);
@@ -196,7 +196,7 @@ static void fastdl_raise_answer_(PyObject *exception, const char *format, PyType
     Py_XDECREF(name);
 }
 
-/* The same for a format with only the %U. */
+/* Sets an exception whose format has only a %U, for the name of a type. */
 static void fastdl_raise_about_(PyObject *exception, const char *format, PyTypeObject *type)
 {
     fastdl_raise_answer_(exception, format, type, NULL);
@@ -231,7 +231,7 @@ FASTDL_SHARED_ void fastdl_raise_no_tensor(PyObject *obj)
 }
 
 /* Puts the name of an argument into the pending exception: before the message if it is fastdl's
- * own, otherwise as a note, from Python 3.11 on. An interrupt is left alone. */
+ * own, otherwise as a note, from Python 3.11 on. An interrupt stays unchanged. */
 static void fastdl_name_argument_(const char *name)
 {
     PyObject *type, *value, *traceback, *mark, *text = NULL, *result = NULL;

@@ -35,13 +35,13 @@ static uint64_t fastdl_wanted_alignment_(const DLTensor *dl, int32_t alignment)
     return alignment > 0 ? (uint64_t)alignment : fastdl_alignment_(dl->dtype);
 }
 
-/* How many bytes the first element is past a multiple of that. */
+/* How many bytes the first element is past a multiple of the required alignment. */
 static uint64_t fastdl_past_(const DLTensor *dl, int32_t alignment)
 {
     return (fastdl_base_(dl) + dl->byte_offset) % fastdl_wanted_alignment_(dl, alignment);
 }
 
-/* Whether a tensor is on a device, and aligned. */
+/* Compares the device and the alignment of a tensor. */
 static fastdl_mismatch_ fastdl_compare_place_(const DLTensor *dl, int32_t device, int32_t alignment)
 {
     int32_t type = (int32_t)dl->device.device_type;
@@ -57,8 +57,8 @@ typedef struct {
     uint64_t start, length;
 } fastdl_round_;
 
-/* Adds the strides of `threshold` bytes or more to the common divisor *step, and gives the range
- * that the shorter ones reach. */
+/* Includes the strides of `threshold` bytes or more in the common divisor *step, and returns the
+ * range that the shorter ones reach. */
 static fastdl_round_ fastdl_round_of_(const DLTensor *dl, uint64_t threshold, uint64_t *step)
 {
     uint64_t itemsize = (uint64_t)fastdl_itemsize(dl->dtype);
@@ -85,7 +85,7 @@ static fastdl_round_ fastdl_round_of_(const DLTensor *dl, uint64_t threshold, ui
 }
 
 /* Whether two tensors are disjoint modulo the period of their strides of `threshold` bytes or more.
- * Two columns of a matrix are: modulo the length of a row, they are disjoint ranges. */
+ * Two columns of a matrix, for example, are disjoint ranges modulo the length of a row. */
 static int fastdl_rounds_disjoint_(const DLTensor *a, const DLTensor *b, uint64_t threshold)
 {
     uint64_t step = 0, later;
@@ -142,7 +142,7 @@ static int fastdl_is_same_(const DLTensor *a, const DLTensor *b)
     return 1;
 }
 
-/* The number of the entry of `no_alias` that a tensor overlaps, or its length. */
+/* The index of the first entry of `no_alias` that a tensor overlaps, or `count`. */
 static size_t fastdl_aliased_(const fastdl_view *view, const fastdl_argument *no_alias,
                               size_t count, int32_t rules)
 {
@@ -156,7 +156,7 @@ static size_t fastdl_aliased_(const fastdl_view *view, const fastdl_argument *no
     return i;
 }
 
-/* Appends the shape that a spec asks for: "(n=5, 3, any)", with "..., " for leading dimensions. */
+/* Appends the shape that a spec requires: "(n=5, 3, any)", with "..., " for leading dimensions. */
 static void fastdl_put_shape_(fastdl_text_ *text, const fastdl_spec *spec)
 {
     int32_t wanted = fastdl_wanted_ndim_(spec);
@@ -275,7 +275,7 @@ static PyObject *fastdl_put_own_mismatch_(fastdl_text_ *text, const DLTensor *dl
     }
 }
 
-/* The same for everything else: flags, and relations to other arguments. */
+/* Appends any other mismatch: of flags, or with other arguments. Returns the exception. */
 static PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_view *view,
                                       const fastdl_spec *spec, fastdl_mismatch_ mismatch)
 {
@@ -334,8 +334,8 @@ static void fastdl_unlisted_(uint32_t dtype, const char *family)
     int is_used = fastdl_atomic_load_(&fastdl_state_.home) != NULL, entered = 1;
     PyGILState_STATE state;
     fastdl_text_ text;
-    /* In another thread nobody would see the exception, and waiting for the GIL might be for ever:
-     * the caller may wait for this thread. */
+    /* In a thread unknown to Python nobody would see the exception, and waiting for the GIL could
+     * deadlock: its holder may wait for this thread. */
     if (!Py_IsInitialized() || PyGILState_GetThisThreadState() == NULL)
         return;
     if (is_used)

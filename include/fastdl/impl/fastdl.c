@@ -3,7 +3,7 @@
  * fastdl/fastdl.c: the code of fastdl.h off the common path. It is compiled once in an extension
  * module, as C or C++, in one of two ways:
  *
- *   - as one more source of the module;
+ *   - as one of the module's sources;
  *   - by `#define FASTDL_IMPLEMENTATION` before `#include <fastdl/fastdl.h>` in one of its files.
  *
  * All functions are static (but for FASTDL_SHARED_, in the package); fastdl.h reaches them through

@@ -73,8 +73,8 @@ static fastdl_names_ *fastdl_make_names_(void)
     return NULL;
 }
 
-/* The destructor of the capsule that an interpreter keeps with its names: the interpreter ends. If
- * it is the home, no other follows: CPython numbers types anew. */
+/* The destructor of the capsule that holds an interpreter's names, called when the interpreter
+ * ends. If that is the home, no other becomes it: CPython numbers types anew. */
 static void fastdl_leave_home_(PyObject *capsule)
 {
     fastdl_names_ *names = (fastdl_names_ *)PyCapsule_GetPointer(capsule, "fastdl.h");
@@ -120,14 +120,14 @@ static int fastdl_is_home_(void)
 }
 
 /* Attaches the thread of a deleter to the home, whose object it releases: 0 if it was attached; 1
- * if this call has done so, and PyGILState_Release must follow; -1 if it cannot, and the object
- * must be leaked: the home has ended, or PyGILState_Ensure would attach another interpreter, or
- * wait for ever because one is attached.
+ * if this call has done so, and PyGILState_Release must follow; -1 if that is impossible and the
+ * object must be leaked: the home has ended, or PyGILState_Ensure would attach another interpreter,
+ * or deadlock because one is attached.
  *
  * Before 3.12 the current state is that of whichever thread runs, and where there has ever been a
  * subinterpreter, PyGILState_Check does not compare it: a detached thread then gets -1 while
- * another runs. The limited API does not show the current state, so there a thread may wait for
- * ever. */
+ * another runs. The limited API does not expose the current state, so there a thread may
+ * deadlock. */
 static int fastdl_enter_home_(PyGILState_STATE *state)
 {
     const fastdl_names_ *names = (const fastdl_names_ *)fastdl_atomic_load_(&fastdl_state_.home);
@@ -158,7 +158,7 @@ static int fastdl_enter_home_(PyGILState_STATE *state)
     return 1;
 }
 
-/* The names of the home. The first interpreter that asks becomes it; NULL with ImportError in any
+/* The names of the home, which the first calling interpreter becomes; NULL with ImportError in any
  * other, where nothing is exchanged. */
 static const fastdl_names_ *fastdl_get_names_(void)
 {
@@ -175,7 +175,7 @@ static const fastdl_names_ *fastdl_get_names_(void)
     return NULL;
 }
 
-/* What the package offers the home; NULL before fastdl_import(), and in other interpreters. */
+/* The package's functions; NULL before fastdl_import(), and in interpreters other than the home. */
 static const fastdl_runtime *fastdl_package_(void)
 {
     return fastdl_is_home_() ? (const fastdl_runtime *)fastdl_atomic_load_(&fastdl_state_.runtime)

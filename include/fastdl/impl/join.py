@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joins the parts of fastdl.c, which are in this folder, into the one file that is compiled,
-installed and vendored: include/fastdl/fastdl.c. A build does it; or run this file."""
+installed and vendored: include/fastdl/fastdl.c. Builds run it; to run it by hand, execute this
+file."""
 
 import os
 import re
@@ -26,7 +27,7 @@ def joined() -> str:
 
 
 def write() -> None:
-    """Writes the file, at once, if that changes it."""
+    """Replaces the file atomically if its content changes."""
     target, text = HERE.parent / "fastdl.c", joined()
     if not target.exists() or target.read_text(encoding="utf-8") != text:
         new = target.with_suffix(f".{os.getpid()}")

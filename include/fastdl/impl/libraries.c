@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What exchanging the objects of particular libraries safely takes. A row applies to the class of
- * that name in that package, at any depth, and to its subclasses. Rows are found by name, so
- * nothing is imported. Everything else that is known of a library is in the package
- * (src/fastdl/_bridges), since it changes with the library. */
+/* What a safe exchange with particular libraries requires. A row applies to the class of that name
+ * in that package, at any depth, and to its subclasses. Rows are found by name, so nothing is
+ * imported. All other facts about a library are in the package (src/fastdl/_bridges), since they
+ * change with the library. */
 static const struct {
     const char *package, *name;
     uint32_t facts;
@@ -45,7 +45,7 @@ static int fastdl_add_own_facts_(PyTypeObject *type, uint32_t *facts)
         return -1;
     module = fastdl_of_type_(type, "__module__");
     if (module == NULL)
-        (void)fastdl_clear_if_(PyExc_Exception); /* a class may be without one */
+        (void)fastdl_clear_if_(PyExc_Exception); /* a class may have none */
     while (row < count && !(module != NULL &&
                             PyUnicode_CompareWithASCIIString(name, fastdl_peers[row].name) == 0 &&
                             fastdl_is_in_package_(module, fastdl_peers[row].package)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* ---- what the parts of fastdl.c share; each uses only those before it ---- */
+/* ---- declarations that the parts of fastdl.c share; each part uses only those before it ---- */
 
 #include "fastdl.h"
 

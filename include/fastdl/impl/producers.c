@@ -13,8 +13,9 @@ static int fastdl_describe_failed_(PyObject *self)
     return -1;
 }
 
-/* Calls a producer's function that others may have called in turn: RecursionError before the stack
- * ends. One counts for several, since CPython 3.12 and 3.13 assume that calls need little of it. */
+/* Calls a producer's function that may be nested in calls of others: RecursionError before the
+ * stack overflows. Each call counts as 8, since CPython 3.12 and 3.13 assume that calls need little
+ * stack. */
 static int fastdl_describe_deep_(PyObject *self, fastdl_describer describe,
                                  fastdl_description *description)
 {
@@ -60,7 +61,7 @@ static int fastdl_produce_(PyObject *self, fastdl_describer describe,
     return *out == NULL ? -1 : 0;
 }
 
-/* Why a tensor is not lent: -1 with an exception. */
+/* Sets the exception for a tensor that is not lent: -1. */
 static int fastdl_refuse_to_lend_(PyObject *self, fastdl_description *description, int failed)
 {
     fastdl_layout layout;
@@ -137,7 +138,7 @@ FASTDL_SHARED_ int fastdl_check_stream_(DLDevice device, int64_t stream)
     return -1;
 }
 
-/* Whether the memory is already ready on the consumer's stream: 1, 0, or -1 with an exception. */
+/* Whether the memory is ready on the consumer's stream already: 1, 0, or -1 with an exception. */
 static int fastdl_is_ready_(const fastdl_request_ *request, DLDevice device,
                             DLPackCurrentWorkStream current)
 {
@@ -159,8 +160,8 @@ static int fastdl_is_ready_(const fastdl_request_ *request, DLDevice device,
     return own == (uint64_t)stream;
 }
 
-/* Lets the package, if it is imported, do the export: its own tensor on the object orders streams
- * and copies. NULL with an exception; without one if the package is not imported. */
+/* Exports through the package, if it is imported: a fastdl.Tensor of the object orders streams and
+ * copies. NULL with an exception; without one if the package is not imported. */
 static PyObject *fastdl_delegate_(PyObject *self, PyObject *const *values, PyObject *names)
 {
     PyObject *package = fastdl_loaded_("fastdl");
@@ -302,7 +303,8 @@ static PyObject *fastdl_answer_(const fastdl_description *description,
     return is_ready > 0 ? fastdl_capsule_(fastdl_export_(description), versioned) : NULL;
 }
 
-/* The same if a driver is needed and the package is not imported. */
+/* A capsule if a driver is needed but the package is not imported: of a copy of host memory, or
+ * NULL with BufferError. */
 static PyObject *fastdl_copy_to_host_(const fastdl_description *description, DLDevice target,
                                       int versioned)
 {
@@ -314,7 +316,7 @@ static PyObject *fastdl_copy_to_host_(const fastdl_description *description, DLD
     return NULL;
 }
 
-/* `__dlpack__` of a producer: the rules of _protocol/producer.py. */
+/* `__dlpack__` of a producer, by the rules of _protocol/producer.py. */
 static PyObject *fastdl_dlpack_(PyObject *self, fastdl_describer describe,
                                 DLPackCurrentWorkStream current, PyObject *const *values,
                                 Py_ssize_t count, PyObject *names)

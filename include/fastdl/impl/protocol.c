@@ -35,11 +35,11 @@ static int fastdl_read_code_(PyObject *object, uint32_t *refused)
     return 0;
 }
 
-/* Finds the keywords that a function of a type does not take, from its signature: functions of
- * Python and Cython have one, and the flags of a C function tell whether it takes any. For other
- * functions nothing is found, and each call has to try. An exception of a call is never recorded
- * for the type: it may come from another function, to which the keywords were forwarded for this
- * one object. */
+/* Finds the keywords that a method does not accept, from its signature: functions of Python and
+ * Cython have one, and the flags of a C function show whether it accepts any. For other functions
+ * nothing is found, and each call has to try. An exception of a call is never recorded for the
+ * type: it may come from another function, to which the keywords were forwarded for this one
+ * object. */
 static int fastdl_read_signature_(PyObject *function, uint32_t *refused)
 {
     static const char cython[] = "cython_function_or_method";
@@ -110,7 +110,7 @@ FASTDL_SHARED_ uint32_t fastdl_refused_keyword(const char *message, int has_fram
     return 0;
 }
 
-/* The same for the pending exception, which is cleared if it is about a keyword. */
+/* fastdl_refused_keyword for the pending exception, which is cleared if it is about a keyword. */
 static uint32_t fastdl_take_refusal_(uint32_t keywords)
 {
     PyObject *type, *value, *traceback, *text;
@@ -131,8 +131,7 @@ static uint32_t fastdl_take_refusal_(uint32_t keywords)
     return refused;
 }
 
-/* Calls `__dlpack__` with these keywords, one of them the stream: the number of the device's
- * default stream. */
+/* Calls `__dlpack__` with these keywords, among them `stream`, for the device's default stream. */
 static PyObject *fastdl_call_with_stream_(const fastdl_method_ *method, const fastdl_names_ *names,
                                           uint32_t keywords, int32_t device_type)
 {
@@ -146,8 +145,8 @@ static PyObject *fastdl_call_with_stream_(const fastdl_method_ *method, const fa
     return capsule;
 }
 
-/* Whether a type follows the draft of 2022, which the package speaks in Python: 1, 0, or -1 with an
- * exception. */
+/* Whether a type follows the draft of 2022, which only the package implements, in Python: 1, 0, or
+ * -1 with an exception. */
 static int fastdl_is_of_draft_(PyTypeObject *type)
 {
     PyObject *info = fastdl_type_lookup_(type, "__dlpack_info__");
@@ -155,9 +154,9 @@ static int fastdl_is_of_draft_(PyTypeObject *type)
     return PyErr_Occurred() ? -1 : info != NULL;
 }
 
-/* Calls `__dlpack__` of an object whose data is on that device with as many keywords as it takes. A
- * new capsule, or NULL with an exception; without one if `for_package` and its type follows the
- * draft. */
+/* Calls `__dlpack__` of an object with data on that device, with as many keywords as it accepts. A
+ * new capsule, or NULL with an exception; NULL without an exception if `for_package` and the type
+ * follows the draft. */
 static PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *method,
                                    const fastdl_names_ *names, uint32_t refused,
                                    int32_t device_type, int for_package)
@@ -185,9 +184,9 @@ static PyObject *fastdl_negotiate_(PyObject *obj, const fastdl_method_ *method,
     }
 }
 
-/* 0 if `__dlpack_device__` and `__dlpack__` of an object may be called; -1 with an exception, if
- * its memory was released or does not say what its elements are. `facts`: of its type, which need
- * not have `__dlpack__` (a proxy). Precedes each such call. */
+/* 0 if `__dlpack_device__` and `__dlpack__` of an object may be called; -1 with an exception if its
+ * memory was released or its elements are more than numbers. `facts` are those of its type, which
+ * need not have `__dlpack__` (a proxy). Call it before each such call. */
 FASTDL_SHARED_ int fastdl_check_exporter_(PyObject *obj, uint32_t facts)
 {
     PyObject *deleted;
@@ -211,8 +210,8 @@ FASTDL_SHARED_ int fastdl_check_exporter_(PyObject *obj, uint32_t facts)
 
 /* Requests a capsule from `__dlpack__`: 1, with a new capsule in *capsule; or -1 with an exception.
  * *device is the result of `__dlpack_device__`. `record` is that of the type. 0 if there is no
- * `__dlpack__` (device[0] is 0 then), or if only data in host memory is wanted (`host_only`, by the
- * package) and it is elsewhere, or of a type that follows the draft of 2022. */
+ * `__dlpack__` (device[0] is 0 then), or with `host_only` (for the package) if the data is not in
+ * host memory or the type follows the draft of 2022. */
 FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *record,
                                            int host_only, int32_t *device, PyObject **capsule)
 {
@@ -237,10 +236,10 @@ FASTDL_SHARED_ int fastdl_request_capsule_(PyObject *obj, const fastdl_record *r
     return result;
 }
 
-/* Consumes a capsule: *versioned or *legacy is the managed tensor that it held, both NULL if it is
- * none with a tensor, or if only one in ordinary host memory is wanted (`host_only`) and it is
- * elsewhere: it is untouched then. Its destructor, which has nothing left to do, is not called:
- * some raise and clear an exception to find that out. */
+/* Consumes a capsule: *versioned or *legacy is the managed tensor that it held, both NULL if it
+ * holds no tensor, or if `host_only` is set and the tensor is not in ordinary host memory: the
+ * capsule is then untouched. Its destructor, which has nothing left to do, is not called: some
+ * raise and clear an exception to detect that. */
 FASTDL_SHARED_ void fastdl_open_capsule_(PyObject *capsule, int host_only,
                                          DLManagedTensorVersioned **versioned,
                                          DLManagedTensor **legacy)

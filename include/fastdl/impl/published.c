@@ -2,8 +2,8 @@
 
 /* ---- exchange tables that types publish ---- */
 
-/* The first table of the chain that begins with `table` which this interface understands and which
- * is complete, or NULL. */
+/* The first table in the chain of `table` with the supported major version, if it is complete;
+ * otherwise NULL. */
 FASTDL_SHARED_ const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table)
 {
     const DLPackExchangeAPIHeader *header = (const DLPackExchangeAPIHeader *)table;
@@ -41,8 +41,8 @@ static PyObject *fastdl_class_attribute_(PyObject *value, PyTypeObject *type)
 }
 
 /* FASTDL_PRODUCER's tables check what they lend, so consumers need not. Their capsules are marked
- * by a context that no other code has a reason to set: the address right after the table. It is
- * compared, never dereferenced. */
+ * by a context that no other code has a reason to set: the address right after the table, which is
+ * never dereferenced. */
 #define FASTDL_MARK_(table) ((void *)(uintptr_t)((table) + 1))
 
 /* Looks in one class of `type`. 1: the search is over, *table is the result. 0: continue. -1: an
@@ -81,9 +81,9 @@ static int fastdl_published_here_(PyTypeObject *type, PyObject *attributes,
     return PyErr_Occurred() ? -1 : exporter != NULL;
 }
 
-/* Finds the table that `type` publishes; NULL in *table if none. It counts only if no class before
- * its provider in the MRO defines `__dlpack__`, since a subclass may override the export. Only
- * capsules count; the integer of older libraries cannot be checked before it is dereferenced.
+/* Finds the table that `type` publishes; NULL in *table if none. A table counts only if no class
+ * before its provider in the MRO defines `__dlpack__`, since a subclass may override the export.
+ * Only capsules count; the integer of older libraries cannot be checked before it is dereferenced.
  * *is_checked: whether its borrowing slot checks what it lends. */
 static int fastdl_published_table_(PyTypeObject *type, const DLPackExchangeAPI **table,
                                    int *is_checked)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* ---- what a consumer asks of `__dlpack__` ---- */
+/* ---- the arguments of `__dlpack__` ---- */
 
 #ifdef Py_LIMITED_API
 #define FASTDL_SIZE_OF_ PyTuple_Size
@@ -10,8 +10,8 @@
 #define FASTDL_ITEM_OF_ PyTuple_GET_ITEM
 #endif
 
-/* Two ints of a tuple: 1; 0 if they, or it, are anything but ordinary. CPython has one object for
- * each small int, so those of (1, 0) are known. */
+/* Reads a tuple of two ints: 1; 0 for subclasses, other objects and larger numbers. CPython has one
+ * object for each small int, so those of (1, 0) are known. */
 static int fastdl_read_plain_pair_(PyObject *pair, const fastdl_names_ *names, int64_t *numbers)
 {
     PyObject *first, *second;
@@ -27,8 +27,8 @@ static int fastdl_read_plain_pair_(PyObject *pair, const fastdl_names_ *names, i
     return !overflow[0] && !overflow[1];
 }
 
-/* An int as 64 bits: 0; 1 if it has more, saturated; or -1 with TypeError, whose format has a %R,
- * or with what the object raised. */
+/* Reads an int of 64 bits: 0; 1 if it has more, saturated; -1 with TypeError, whose format has a
+ * %R, or with what the object raised. */
 static int fastdl_read_int_(PyObject *value, const char *format, int64_t *number)
 {
     PyObject *index;
@@ -47,7 +47,8 @@ static int fastdl_read_int_(PyObject *value, const char *format, int64_t *number
     return PyErr_Occurred() ? -1 : overflow != 0;
 }
 
-/* Two ints from a tuple or a list: 0, or -1 as above, also for any other object. */
+/* Reads two ints from a tuple or a list: 0; -1 with TypeError, also for any other object, or with
+ * what an item raised. */
 static int fastdl_read_pair_(PyObject *pair, const char *format, const char *item_format,
                              int64_t *numbers)
 {
@@ -138,7 +139,7 @@ static int fastdl_read_copy_(PyObject *value, int *copy)
     return -1;
 }
 
-/* Reads what was given, in this order, which decides what is raised if several are wrong. */
+/* Reads the given arguments, in this order: the first wrong one is reported. */
 static int fastdl_read_given_(PyObject *const *given, fastdl_request_ *request)
 {
     if (given[FASTDL_AT_MAX_VERSION_] != NULL &&
@@ -156,7 +157,7 @@ static int fastdl_read_given_(PyObject *const *given, fastdl_request_ *request)
     return fastdl_read_stream_(given[FASTDL_AT_STREAM_], &request->stream);
 }
 
-/* Which keyword of `__dlpack__` a name is, or FASTDL_KEYWORDS_ if it is none. Callers in Python
+/* The index of a keyword of `__dlpack__`, or FASTDL_KEYWORDS_ for any other name. Callers in Python
  * intern their names; some in C (NumPy 2.2) do not. */
 static int fastdl_keyword_of_(PyObject *name, const fastdl_names_ *names)
 {
@@ -170,7 +171,7 @@ static int fastdl_keyword_of_(PyObject *name, const fastdl_names_ *names)
     return k;
 }
 
-/* -1 with TypeError for a call with positional arguments, or with a keyword that is none. */
+/* Sets TypeError for a call with positional arguments or an unknown keyword: -1. */
 static int fastdl_raise_wrong_call_(Py_ssize_t count, PyObject *name)
 {
     if (count > 0)
@@ -180,9 +181,9 @@ static int fastdl_raise_wrong_call_(Py_ssize_t count, PyObject *name)
     return -1;
 }
 
-/* Reads and checks the arguments of `__dlpack__`, as a vectorcall passes them: 1 if they ask for a
- * versioned capsule and nothing else, 0, or -1 with an exception. *draft is `version`, borrowed, or
- * NULL; without `draft` there is no such keyword. */
+/* Reads and checks the arguments of `__dlpack__`, as a vectorcall passes them: 1 if they request a
+ * versioned capsule and nothing else, 0, or -1 with an exception. *draft is the value of `version`,
+ * borrowed, or NULL; with a NULL `draft` that keyword is unknown. */
 FASTDL_SHARED_ int fastdl_read_request_(PyObject *const *values, Py_ssize_t count, PyObject *names,
                                         fastdl_request_ *request, PyObject **draft)
 {

@@ -2,7 +2,7 @@
 
 /* ---- results ---- */
 
-/* An allocator's error report, as a Python exception. */
+/* Turns an allocator's error report into a Python exception. */
 static void fastdl_set_error_(void *context, const char *kind, const char *message)
 {
     PyObject *builtins, *exception;
@@ -20,8 +20,8 @@ static void fastdl_set_error_(void *context, const char *kind, const char *messa
 }
 
 /* The table that makes results of the type `like`, and whether it is a library's own; NULL with an
- * exception. A type that is no tensor's is as good as one with only `__dlpack__`: FASTDL_ASARRAY
- * accepts its objects, and so does fastdl_borrow if they themselves have the method. */
+ * exception. A type that is not a tensor's is treated like one with only `__dlpack__`:
+ * FASTDL_ASARRAY accepts its objects, and so does fastdl_borrow if an instance has the method. */
 static const DLPackExchangeAPI *fastdl_target_(PyTypeObject *like, int *native)
 {
     const fastdl_runtime *package;
@@ -162,7 +162,7 @@ static int fastdl_work_stream_(const fastdl_view *view, void **stream)
     return -1;
 }
 
-/* Orders the caller's stream after that of the view or, if `back`, before it. */
+/* Orders the caller's stream after the stream of the view or, if `back`, before it. */
 static int fastdl_order_(const fastdl_view *view, void *stream, int back)
 {
     const fastdl_runtime *package = fastdl_package_();
@@ -181,7 +181,7 @@ static int fastdl_order_(const fastdl_view *view, void *stream, int back)
     return package->order(view->dl.device, back ? stream : own, back ? own : stream);
 }
 
-/* The same for the memory of a result for the type `like`. */
+/* fastdl_order_ for the memory of a result of type `like`. */
 static int fastdl_order_result_(const DLManagedTensorVersioned *managed, PyTypeObject *like,
                                 void *stream, int back)
 {

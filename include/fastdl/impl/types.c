@@ -13,7 +13,7 @@ static void fastdl_fill_(fastdl_slot *slot, const void *type, uint32_t tag, cons
     fastdl_atomic_store_tag_(&slot->tag, tag);
 }
 
-/* Puts a type into way 0 of its set, replacing the one in `way`, and returns the watch of that. */
+/* Puts a type into way 0 of its set, replacing the one in `way`, whose watch is returned. */
 static PyObject *fastdl_put_in_front_(fastdl_slot (*places)[FASTDL_SETS], uint32_t way,
                                       const void *type, uint32_t tag, const void *record,
                                       PyObject *watch)
@@ -101,7 +101,7 @@ static const fastdl_record *fastdl_keep_record_(fastdl_cache *cache, const fastd
     return copy;
 }
 
-/* ---- what is known of a type ---- */
+/* ---- the facts about a type ---- */
 
 /* Determines the facts about a type from its name, `__dlpack__`, and the table that it publishes
  * (NULL if none). */
@@ -136,7 +136,7 @@ FASTDL_SHARED_ int fastdl_fill_record_(PyTypeObject *type, fastdl_record *record
     return PyErr_Occurred() ? -1 : fastdl_add_meaning_(type, &record->facts);
 }
 
-/* The same without the package: the header's own table is for types without one. */
+/* fastdl_fill_record_ without the package: types without a table get the header's own. */
 static int fastdl_fill_record_alone_(PyTypeObject *type, fastdl_record *record)
 {
     if (fastdl_fill_record_(type, record) < 0)

@@ -2,7 +2,7 @@
 
 /* ---- lazy views: conjugate and negative bits ---- */
 
-/* Calls a method that answers yes or no: 1, 0, or -1 with an exception. */
+/* Calls a method without arguments: 1 or 0 for its truth value, or -1 with an exception. */
 static int fastdl_call_predicate_(PyObject *obj, const char *method)
 {
     int answer;
@@ -53,7 +53,7 @@ static void fastdl_raise_dtype_(PyObject *dtype)
                   dtype);
 }
 
-/* torch.int8 and torch.uint8 (one object each), once they were seen. */
+/* torch.int8 and torch.uint8 (one object each), after their first use. */
 static const void *fastdl_byte_dtypes_[2];
 
 /* Refuses a torch tensor of integers of fewer bits (int4), which torch exports as int8 or uint8: 0,
@@ -88,11 +88,11 @@ static int fastdl_check_width_(PyObject *obj, const DLTensor *tensor)
     return found ? 0 : -1;
 }
 
-/* untyped_storage of torch's class in C, once it was needed. It checks the type of its argument. */
+/* `untyped_storage` of torch's C class, after its first use. It checks the type of its argument. */
 static const void *fastdl_storage_method_;
 
 /* The `untyped_storage` of the last class in the MRO that has one, a new reference; NULL, if none
- * has or with an exception. What a subclass returns need not hold the memory. */
+ * has or with an exception. The storage that a subclass returns need not hold the memory. */
 static PyObject *fastdl_find_storage_method_(PyTypeObject *type)
 {
     PyObject *found = NULL, *mro = fastdl_mro_(type);
@@ -111,9 +111,9 @@ static PyObject *fastdl_find_storage_method_(PyTypeObject *type)
     return found;
 }
 
-/* What keeps the memory of `obj` alive, a new reference: `obj` itself; the storage of a torch
- * tensor, which may be given another one (by `x.data = y` or module.to()), if it has one. NULL with
- * what was raised, if that is no Exception. */
+/* The object that keeps the memory of `obj` alive, a new reference: `obj` itself or, for a torch
+ * tensor, its storage if it has one (`x.data = y` and module.to() replace the storage). NULL with
+ * an exception that is not an Exception. */
 FASTDL_SHARED_ PyObject *fastdl_keeper_(PyObject *obj, uint32_t facts)
 {
     if (facts & FASTDL_TYPE_STORAGE) {
@@ -167,9 +167,8 @@ FASTDL_SHARED_ int fastdl_check_values_(PyObject *obj, const DLTensor *tensor, u
 static const char *const fastdl_meanings_[] = {"mask", "unit", "units", "__array_ufunc__"};
 
 /* Adds FASTDL_TYPE_ASK_MEANING and FASTDL_TYPE_ARITHMETIC to the facts of a type if a class in its
- * MRO has an attribute that gives elements a meaning, and inherits a `__dlpack__` that does not
- * know of it. A class with both, inherited or not, knows what it exports. 0, or -1 with an
- * exception. */
+ * MRO has an attribute that gives elements a meaning, and inherits a `__dlpack__` that ignores it.
+ * A class that defines `__dlpack__` is trusted to export correctly. 0, or -1 with an exception. */
 static int fastdl_add_meaning_(PyTypeObject *type, uint32_t *facts)
 {
     PyObject *mro = fastdl_mro_(type);
@@ -180,7 +179,7 @@ static int fastdl_add_meaning_(PyTypeObject *type, uint32_t *facts)
         PyObject *value = attributes == NULL ? NULL : fastdl_class_item_(attributes, "__dlpack__");
         exports |= value != NULL;
         Py_XDECREF(value);
-        /* ndarray has an `__array_ufunc__`, which is that of numbers. */
+        /* The `__array_ufunc__` of ndarray is ordinary arithmetic. */
         for (int k = 0; k < (exports ? 3 : 4) && attributes != NULL && !PyErr_Occurred(); k++) {
             value = fastdl_class_item_(attributes, fastdl_meanings_[k]);
             if (value != NULL &&
@@ -198,8 +197,8 @@ static int fastdl_add_meaning_(PyTypeObject *type, uint32_t *facts)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Raises BufferError for an object with what is described, a reference that is stolen and may be
- * NULL after a failure. `kind` is that of fastdl_meanings_. Returns -1. */
+/* Raises BufferError for an object with a mask, unit or arithmetic. `described` is stolen, and NULL
+ * after a failure. `kind` is an index of fastdl_meanings_. Returns -1. */
 static int fastdl_raise_meaning_(PyObject *obj, PyObject *described, int kind)
 {
     static const struct {
@@ -229,7 +228,7 @@ static int fastdl_raise_meaning_(PyObject *obj, PyObject *described, int kind)
     return -1;
 }
 
-/* Whether an attribute says something about the elements, unlike None, False, a class or a method.
+/* Whether an attribute describes the elements, unlike None, False, a class or a method.
  */
 static int fastdl_has_meaning_(PyObject *value)
 {
@@ -242,7 +241,8 @@ static int fastdl_has_meaning_(PyObject *value)
     return self == NULL && !PyErr_Occurred();
 }
 
-/* What a mask hides, a new reference: NULL without an exception if no element. */
+/* A text about the masked elements, a new reference; NULL without an exception if there are
+ * none. */
 static PyObject *fastdl_describe_mask_(PyObject *mask)
 {
     PyObject *size, *count = PyObject_CallMethod(mask, "sum", NULL);
@@ -262,8 +262,8 @@ static PyObject *fastdl_describe_mask_(PyObject *mask)
     return described;
 }
 
-/* 0 if the elements of an object are the numbers in its memory; -1 with BufferError, or with what
- * its attributes raised, if they have a mask, a unit or an arithmetic. */
+/* 0 if the elements of an object are the numbers in its memory; -1 with BufferError if it has a
+ * mask, a unit or its own arithmetic, or with what its attributes raised. */
 static int fastdl_check_meaning_(PyObject *obj, uint32_t facts)
 {
     for (int kind = 0; kind < 3; kind++) {
