@@ -23,9 +23,9 @@ module of several files that include it defines FASTDL_LINKED, and has fastdl.c 
 The compiled module needs fastdl installed only if it requires it: see import_fastdl.
 
 Each name is that of <fastdl/fastdl.h> without its prefix, fastdl_ or FASTDL_, and the header is the
-manual: the comments here explain what differs in Cython. A failure raises; results through pointers
-are returned; a type is a `type`, and None where C takes NULL; names of arguments are bytes. Names
-of DLPack itself (DLTensor, kDLCPU, ...) are unchanged.
+manual: the comments here explain what differs in Cython. Failures raise; results that C stores
+through pointers are returned; a type is a `type` object, or None where C accepts NULL; names of
+arguments are bytes. Names of DLPack itself (DLTensor, kDLCPU, ...) are unchanged.
 
 `fastdl.empty` and the Python function of that name are two different things. A module that uses
 both writes `cimport fastdl as cfastdl` as well as `import fastdl`.
@@ -113,8 +113,8 @@ cdef extern from "<fastdl/dlpack.h>" nogil:
     const uint64_t DLPACK_FLAG_BITMASK_IS_COPIED
     const uint64_t DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
 
-    # Its functions report failure as C does: -1, with a Python exception or, from a careless
-    # library, without one. Through `borrow`, `own`, `empty` and `wrap` there always is one.
+    # The functions of a table return -1 on failure, as in C, with a Python exception or, in a
+    # careless library, without one. `borrow`, `own`, `empty` and `wrap` always raise one.
     ctypedef struct DLPackExchangeAPIHeader:
         DLPackVersion version
         DLPackExchangeAPIHeader *prev_api
@@ -205,12 +205,12 @@ cdef extern from "<fastdl/fastdl.h>":
     # pass # not installed: __dlpack__ is used
     int import_fastdl "fastdl_import"() except -1
 
-    # A struct for the stack: `cdef fastdl.view x`. Not to be copied, so not to be assigned.
+    # A struct for the stack: `cdef fastdl.view x`. Do not copy or assign it.
     ctypedef struct view "fastdl_view":
         DLTensor dl
         uint64_t flags
 
-    # After this call `release` must follow, in a `finally`. After a failure it may, so that two
+    # Call `release` afterwards, in a `finally`. After a failure that is allowed, so that two
     # arguments need one `try`:
     #
     #     fastdl.borrow(first, &x)
@@ -221,8 +221,8 @@ cdef extern from "<fastdl/fastdl.h>":
     #         fastdl.release(&y)
     #         fastdl.release(&x)
     #
-    # Do not pass `release` a view that neither `borrow` nor `init` has seen: with a third argument,
-    # call `init` on each first.
+    # Do not pass `release` a view that was passed to neither `borrow` nor `init`: with a third
+    # argument, call `init` on each first.
     int borrow "fastdl_borrow"(object argument, view *out) except -1
     void init "fastdl_init"(view *out) noexcept
     void release "fastdl_release"(view *borrowed) noexcept
@@ -259,7 +259,7 @@ cdef extern from "<fastdl/fastdl.h>":
         size_t no_alias_count
         int32_t max_ndim
 
-    # `borrow` and `expect` in one: a failure names the argument. `release` must follow.
+    # `borrow` and `expect` in one: a failure names the argument. Call `release` afterwards.
     int borrow_as "fastdl_borrow_as"(
         object argument, const char *name, const spec *expected, view *out) except -1
 
@@ -267,7 +267,7 @@ cdef extern from "<fastdl/fastdl.h>":
         const char *name
         const spec *spec
 
-    # Several at once, and one call that releases them all, in a `finally`:
+    # `borrow_as` for several arguments; one call releases them all, in a `finally`:
     #
     #     cdef (PyObject *)[2] objects = [<PyObject *>first, <PyObject *>second]
     #     cdef fastdl.parameter[2] parameters
@@ -315,7 +315,7 @@ cdef inline dim DIM(const char *name) noexcept nogil:
 
 
 cdef inline dim SIZE(int64_t size) noexcept nogil:
-    """A dimension of one size."""
+    """A dimension of exactly that size."""
     cdef dim result
     memset(&result, 0, sizeof(result))
     result.size = size
@@ -384,7 +384,7 @@ cdef extern from "<fastdl/fastdl.h>":
 
 
 cdef inline DLManagedTensorVersioned *own(object argument) except NULL:
-    """The tensor of `argument`, to be used beyond the call. You own it: end with `drop`."""
+    """Exports the tensor of `argument` for use beyond the call. You own it: end with `drop`."""
     cdef DLManagedTensorVersioned *result
     fastdl_own(argument, &result)
     return result
@@ -392,16 +392,16 @@ cdef inline DLManagedTensorVersioned *own(object argument) except NULL:
 
 cdef inline DLManagedTensorVersioned *own_as(
         object argument, const char *name, const spec *expected) except NULL:
-    """The same with a name and a specification, as `borrow_as`. With COPY or CONVERT it may be a
-    copy."""
+    """`own` with a name and a specification, as in `borrow_as`. With COPY or CONVERT the result may
+    be a copy."""
     cdef DLManagedTensorVersioned *result
     fastdl_own_as(argument, name, expected, &result)
     return result
 
 
 cdef inline void drop(DLManagedTensorVersioned *managed) noexcept nogil:
-    """Releases what `own`, `own_as`, `empty` or `zeros` returned, unless `wrap` has taken it. Any
-    thread; NULL is allowed."""
+    """Releases a result of `own`, `own_as`, `empty` or `zeros`, unless `wrap` has consumed it.
+    Callable on any thread; NULL is allowed."""
     fastdl_drop(managed)
 
 
@@ -418,14 +418,14 @@ cdef inline PyTypeObject *_type_of_result(object like) except? NULL:
 
 cdef inline DLManagedTensorVersioned *empty(const DLTensor *prototype, object like) except NULL:
     """A new tensor with the element type, shape and device of `prototype`, allocated by the library
-    of `like`: type(x), or None for fastdl's memory. You own it, until `wrap` takes it."""
+    of `like`: type(x), or None for fastdl's memory. You own it, until `wrap` consumes it."""
     cdef DLManagedTensorVersioned *result
     fastdl_empty(prototype, _type_of_result(like), &result)
     return result
 
 
 cdef inline DLManagedTensorVersioned *zeros(const DLTensor *prototype, object like) except NULL:
-    """The same with all bytes 0, in host memory."""
+    """`empty` with all bytes 0, in host memory."""
     cdef DLManagedTensorVersioned *result
     fastdl_zeros(prototype, _type_of_result(like), &result)
     return result
@@ -441,7 +441,7 @@ cdef inline PyTypeObject *_type_of_taken(
 
 
 cdef inline object wrap(DLManagedTensorVersioned *managed, object like):
-    """An object of type `like` on `managed`, which is always consumed; None: fastdl.Tensor."""
+    """An object of type `like` (None: fastdl.Tensor) on `managed`, which is always consumed."""
     cdef PyObject *made
     cdef PyTypeObject *kind = _type_of_taken(like, managed)
     fastdl_wrap(managed, kind, &made)
@@ -459,8 +459,8 @@ cdef inline DLManagedTensorVersioned *empty_on(
 
 
 cdef inline object wrap_on(DLManagedTensorVersioned *managed, object like, void *stream):
-    """`wrap` of such a result: the work stream of `like` waits for yours. After a TypeError memory
-    of a device is leaked, since your kernel may still use it."""
+    """`wrap` for a result of `empty_on`: the work stream of `like` waits for yours. After a
+    TypeError device memory is leaked, since your kernel may still use it."""
     cdef PyObject *made
     cdef PyTypeObject *kind = _type_of_taken(
         like, managed if find_device(managed.dl_tensor.device.device_type).host else NULL)
@@ -535,9 +535,9 @@ cdef extern from *:
                 (*lend != NULL) == ((rules & FASTDL_LENDS) != 0))
                 return fastdl_publish(type, rows[i].producer);
         }
-        PyErr_SetString(PyExc_RuntimeError, "expected at most 8 functions that describe types of "
-                                            "one module, counted again for other rules or another "
-                                            "stream: put further types into another module");
+        PyErr_SetString(PyExc_RuntimeError, "expected at most 8 producers in a module, each a "
+                                            "combination of function, rules and stream: put "
+                                            "further types into another module");
         return -1;
     }
     """
@@ -558,8 +558,8 @@ cdef extern from *:
         PyTypeObject *type, describer describe, stream_function stream, int rules) except -1
 
 
-# The C fastdl_producer is defined here, one for each function with its rules and stream, of which a
-# module may have 8. Call it where the module is initialised. The function is a cdef function of the
+# Each combination of function, rules and stream gets its own fastdl_producer in C; a module may
+# have 8. Call `publish` where the module is initialised. The function is a cdef function of the
 # module, and its first argument is an instance of `cls`:
 #
 #     cdef int describe(object self, fastdl.description *out) except -1:

@@ -50,31 +50,32 @@ def asarray(
     device: where the result must be, as in fastdl.from_dlpack; None: where x is.
     copy: True always copies, False never does (CopyRequiredError), None copies if it must.
 
-    The first of these that x has is used; except for DLPack, one that its type defines precedes one
-    that only the object has:
+    Uses the first of these interfaces that x has; except for DLPack, one that its type defines
+    precedes one that only the object has:
 
     1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...; or a
-       reader for a library without it (MXNet, OpenVINO, tinygrad), or with a wrong description
-       (booleans of ONNX Runtime), or none (bools and lists of PyArrow, narrow integers of JAX).
-    2. `__cuda_array_interface__`: of Numba and others; the CUDA driver tells which device the
-       memory is on.
+       reader of fastdl's, for data that its library cannot export (MXNet, OpenVINO, tinygrad, bools
+       and lists of PyArrow, narrow integers of JAX) or describes wrongly (booleans of ONNX
+       Runtime).
+    2. `__cuda_array_interface__`: Numba and others; the device of the memory comes from the CUDA
+       driver.
     3. the buffer protocol: bytes, array.array, memoryview, mmap, shared memory, ctypes. The buffer
        stays locked as long as the result lives: its owner cannot be resized or closed.
-    4. `__array_interface__`: images of Pillow.
-    5. `__arrow_c_array__`, `__array__` or `__arrow_c_stream__`, whichever describes it: Series,
-       DataFrames, DataArrays, NumPy's scalars (before their buffer, which has no type for dates),
-       and Arrow's arrays and tables. A column of lists of one size has a dimension more, a table
-       one for its columns. Arrow's memory is read-only.
+    4. `__array_interface__`: Pillow's images.
+    5. `__arrow_c_array__`, `__array__` or `__arrow_c_stream__`, whichever describes the data:
+       Series, DataFrames, DataArrays, NumPy's scalars (before their buffer, which has no type for
+       dates), and Arrow's arrays and tables. Lists of equal size in a column add a dimension, and
+       so do the columns of a table. Arrow's memory is read-only.
 
     The memory is shared if x shares it and `device` allows it. Pillow, scalars, NumPy arrays in
     another byte order, tables, chunks, Arrow's bools, and Series of some types return a copy, and
-    `is_copied` is True. Missing values are never shown as numbers: masked elements, nulls of Arrow
-    and polars, also in lists, structs and dictionaries, and NA of pandas raise a BufferError with
-    their number; also in the data that dask, xarray and narwhals hold. (NaN is a number.) So do
-    arrays with a unit (astropy, pint): see docs/hazards.md.
+    `is_copied` is True. Missing values never become numbers: masked elements, nulls of Arrow and
+    polars (also in lists, structs and dictionaries) and NA of pandas raise a BufferError with their
+    number, also in data held by dask, xarray and narwhals. (NaN is a number.) Arrays with a unit
+    (astropy, pint) raise one, too: see docs/hazards.md.
 
-    TypeError if x has none of these. BufferError if DLPack cannot describe the data (text, dates,
-    Python objects), or `device` cannot be reached.
+    The result keeps the memory alive. TypeError if x has none of these. BufferError if DLPack
+    cannot describe the data (text, dates, Python objects), or `device` cannot be reached.
 
     >>> import array
     >>> fastdl.asarray(array.array("d", [1, 2, 3]))
@@ -102,36 +103,35 @@ def from_pointer(
 ) -> Tensor:
     """A fastdl.Tensor on memory at an address: of ctypes, cffi, a C library, or a driver.
 
-    address: where the first element is, as an int; on OpenCL, Vulkan, Metal and the like the handle
-        of the memory. 0 only without elements.
+    address: of the first element, as an int; on OpenCL, Vulkan, Metal and the like the handle of
+        the memory. 0 is allowed only without elements.
     shape: the sizes of the dimensions in elements, an int or a sequence of ints.
-    dtype, device: all that fastdl.DType and fastdl.Device take.
+    dtype, device: anything that fastdl.DType and fastdl.Device accept.
     strides: in elements, one for each dimension. None: row-major without gaps.
     owner: any object, kept alive as long as the memory is used: by the result, its views, and the
         objects of other libraries on them.
     deleter: called once, without arguments, when the memory is no longer used; then `owner` is
-        released. If from_pointer raises one of the errors below or MemoryError, it is not called:
-        the memory is still yours. After an interrupt it may have been called.
+        released. If from_pointer raises one of the errors below or MemoryError, the deleter is not
+        called: the memory is still yours. After an interrupt it may have been called.
     readonly: whether the elements must not be written.
     stream: CUDA and ROCm only: the stream on which the memory is ready, in any form that
-        from_dlpack takes. None: the thread's work stream. -1: the caller orders all work.
+        from_dlpack accepts. None: the thread's work stream. -1: the caller orders all work.
 
     The deleter runs on the thread that ends the last use, with the GIL. fastdl first waits for its
     own copies of the memory, and for no other work on a device; on a thread without Python, or
     where it may not wait, it defers the deleter of device memory: see docs/streams.md, "Memory in
-    flight". What it raises goes to sys.unraisablehook. Once Python has ended it is not called, and
-    `owner` is leaked. A reference cycle through `owner` or `deleter` back to the result is never
-    collected.
+    flight". Its exceptions go to sys.unraisablehook. After Python has ended the deleter is not
+    called, and `owner` is leaked. A reference cycle through `owner` or `deleter` back to the result
+    is never collected.
 
-    The arguments are checked: sizes, strides, and that no element is outside the address space. It
-    cannot be checked that the memory exists, is on that device, is large enough, has that type, and
-    remains valid; a wrong address crashes the process. An address that is not a multiple of the
+    The arguments are checked: sizes, strides, and that no element is outside the address space.
+    Whether the memory exists, is on that device, is large enough, has that type, and remains valid
+    cannot be checked; a wrong address crashes the process. An address that is not a multiple of the
     element size is accepted, as in every import; some libraries require more (see docs/hazards.md).
     With neither `owner` nor `deleter` you must keep the memory alive.
 
-    TypeError: an argument has the wrong type. BufferError: there is no such tensor, or its stream
-    cannot be ordered. ValueError: a stream that the device does not have, and as of DType and
-    Device.
+    TypeError: an argument has the wrong type. BufferError: the tensor is invalid, or its stream
+    cannot be ordered. ValueError: the device has no such stream, and as in DType and Device.
 
     >>> import ctypes
     >>> memory = (ctypes.c_int32 * 6)(*range(6))
@@ -144,25 +144,25 @@ def from_pointer(
 
 
 def from_managed(address: "SupportsIndex", *, versioned: bool = True) -> Tensor:
-    """A fastdl.Tensor on a managed tensor at an address, which fastdl takes over: from ctypes,
-    cffi, C or Rust.
+    """Takes over the managed tensor at an address, from ctypes, cffi, C or Rust, as a
+    fastdl.Tensor.
 
     address: of a DLManagedTensorVersioned, as an int: `ctypes.addressof(managed)`,
         `int(ffi.cast("uintptr_t", managed))`.
     versioned: False if it is a DLManagedTensor, the form before DLPack 1.0. It has no flags, so the
         result is writable.
 
-    It is consumed, as if it came in a capsule, with all the checks of one. Its deleter is called
+    The managed tensor is consumed and checked as if it came in a capsule. Its deleter is called
     exactly once: when the memory is no longer used, on the thread that ends the last use, or before
-    a BufferError about the tensor. After a TypeError or BufferError about `address` or `versioned`
-    the tensor is still yours, as it is if fastdl detects that it has the other form. Without a
-    deleter, keep the memory alive.
+    a BufferError about the tensor. The tensor is still yours after a TypeError or BufferError about
+    `address` or `versioned`, and if fastdl detects that it has the other form. If it has no
+    deleter, keep the memory alive yourself.
 
     A wrong or freed address crashes the process. The caller orders all work on device memory that
     was queued before.
 
     TypeError: an argument has the wrong type. BufferError: the address is 0 or not aligned, or the
-    tensor is malformed, or of another major version.
+    tensor is malformed or of another major version.
 
     >>> fastdl.from_managed(fastdl.to_managed(bytearray(b"abc"))).tolist()
     [97, 98, 99]
@@ -171,21 +171,22 @@ def from_managed(address: "SupportsIndex", *, versioned: bool = True) -> Tensor:
 
 
 def to_managed(x: "_ArrayLike", /, *, max_version: "tuple[int, int] | None" = (1, 0)) -> int:
-    """The address of a new managed tensor on the memory of `x`, which the caller owns: for ctypes,
-    cffi, C or Rust.
+    """Exports `x` as a new managed tensor, which the caller owns, and returns its address: for
+    ctypes, cffi, C or Rust.
 
-    x: whatever fastdl.asarray takes.
-    max_version: the newest version that its user reads, as in `__dlpack__`. From (1, 0) on the
-        address is that of a DLManagedTensorVersioned; before, or None, of a DLManagedTensor.
+    x: anything that fastdl.asarray accepts.
+    max_version: the newest version that the code behind the address reads, as in `__dlpack__`. From
+        (1, 0) on the result is a DLManagedTensorVersioned; for an older version or None, a
+        DLManagedTensor.
 
     The managed tensor keeps the memory alive until its deleter is called: exactly once, on any
     thread, with or without the GIL. If nobody calls it, the memory leaks; fastdl.from_managed takes
-    it back. Nothing is owned after an exception. Device memory is ready on the default stream of
-    its device.
+    the tensor back. Nothing is owned after an exception. Device memory is ready on the default
+    stream of its device.
 
-    Errors as of fastdl.asarray. BufferError: the data is read-only and a DLManagedTensor cannot say
-    so, or elements share bytes, which needs (1, 1). TypeError, ValueError: `max_version` is not a
-    version.
+    Errors as of fastdl.asarray. BufferError: the data is read-only, which a DLManagedTensor cannot
+    express, or elements share bytes, which needs (1, 1). TypeError, ValueError: `max_version` is
+    not a version.
 
     >>> managed = fastdl.to_managed(fastdl.empty(3))
     >>> fastdl.from_managed(managed).shape
@@ -195,12 +196,13 @@ def to_managed(x: "_ArrayLike", /, *, max_version: "tuple[int, int] | None" = (1
 
 
 def encode(x: "Any", /) -> tuple[bytes, memoryview]:
-    """A header and the bytes of a host tensor, to send them; `decode` makes a tensor of both.
+    """Returns a header and the bytes of a host tensor, for sending; `decode` makes a tensor from
+    both.
 
-    `x` is a Tensor or whatever `asarray` takes. The header has 10 bytes and 8 for each dimension,
-    and contains element type and shape. The memoryview is on the memory of `x`, which it keeps
-    alive, and covers only the span of `x`, not the rest of an array that `x` is a view of. If the
-    elements have gaps, it is on a compact copy. Every element type of DLPack can be encoded. Costs
+    `x` is a Tensor or anything that `asarray` accepts. The header has 10 bytes plus 8 for each
+    dimension, and contains element type and shape. The memoryview shares and keeps alive the memory
+    of `x`, and covers only the span of `x`, not the rest of an array that `x` is a view of. If the
+    elements have gaps, it shows a compact copy. Every element type of DLPack can be encoded. Costs
     a few microseconds.
 
     BufferError if the tensor is on another device; other errors as for `asarray`.
@@ -221,10 +223,10 @@ def decode(header: "Any", buffer: "Any", /) -> Tensor:
     keeps `buffer` alive. It is read-only if `buffer` is. A buffer may be longer than the tensor,
     such as one that is reused for each message. Costs a few microseconds.
 
-    ValueError if the header is not one of `encode`, if it is of a newer release in a form that
-    this one does not know, or if the buffer is too short for the tensor. BufferError if `buffer`
-    is not contiguous or has Python objects, or if one of the two was released. TypeError if one of
-    the two has no buffer.
+    ValueError if the header was not made by `encode`, if a newer release made it in a form unknown
+    to this one, or if the buffer is too short for the tensor. BufferError if `buffer` is not
+    contiguous or has Python objects, or if one of the two was released. TypeError if one of the two
+    has no buffer.
 
     >>> header, data = fastdl.encode(np.float32([1.5, 2.5]))
     >>> fastdl.decode(header, bytes(data))
@@ -234,11 +236,11 @@ def decode(header: "Any", buffer: "Any", /) -> Tensor:
 
 
 def producer(attribute: str) -> "Callable[[_Class], _Class]":
-    """A class decorator: instances are tensors to every library, on the memory of an attribute.
+    """A class decorator: makes instances tensors for every library, on the memory of an attribute.
 
     attribute: the name of an attribute or a property, which may be anything that fastdl.asarray
-    takes: an array of any library, a buffer, a fastdl.Tensor. It is read at each export, and may be
-    a different object each time.
+        accepts: an array of any library, a buffer, a fastdl.Tensor. It is read at each export, and
+        may be a different object each time.
 
     The class gets `__dlpack__` with all keywords of the three generations of the protocol,
     `__dlpack_device__`, `__dlpack_info__`, and an exchange table. An export keeps the memory of the
@@ -260,20 +262,21 @@ def producer(attribute: str) -> "Callable[[_Class], _Class]":
 class use_stream:
     """Makes `stream` the calling thread's work stream for `device` within a `with` block.
 
-    The work stream is the one that imports without a `stream` are ready on, and the one that
-    `fastdl_work_stream` and the exchange tables of fastdl give to C code. It is the device's
-    default stream unless a block says otherwise. Blocks nest; other threads are not affected.
+    Imports without a `stream` are ready on the work stream, and C code gets it from
+    `fastdl_work_stream` and the exchange tables of fastdl. Outside of such blocks it is the
+    device's default stream. Blocks nest; other threads are not affected.
 
-    device: a CUDA or ROCm device, in any form that fastdl.Device takes. Managed and pinned memory
-        of the same number follow it.
+    device: a CUDA or ROCm device, in any form that fastdl.Device accepts. Managed and pinned memory
+        of the same number use the same stream.
     stream: as for `Tensor.record`. A stream object is kept alive; if you pass a number, keep the
         stream alive until the block ends.
 
     Consumers wait for the work that C code queued on `stream`, on tensors that it got within the
-    block. To pass one to another thread before the block ends, call `Tensor.record` first.
+    block. To pass such a tensor to another thread before the block ends, call `Tensor.record`
+    first.
 
-    ValueError and TypeError as in `from_dlpack`. RuntimeError if it is entered twice at a time, or
-    left on another thread.
+    ValueError and TypeError as in `from_dlpack`. RuntimeError if a block is entered twice at a
+    time, or exited on another thread.
 
     >>> stream = 94_000_000_000_016  # torch.cuda.Stream(), a cuda.core.Stream, a handle, ...
     >>> with fastdl.use_stream("cuda:0", stream):
@@ -305,8 +308,8 @@ def get_include() -> str:
 
 def get_sources() -> list[str]:
     """The path of fastdl.c, to be added to the sources of an extension module in C, unless one of
-    its files defines FASTDL_IMPLEMENTATION. It is absolute, which setuptools refuses: there, add a
-    file of your own with the line `#include <fastdl/fastdl.c>`.
+    its files defines FASTDL_IMPLEMENTATION. The path is absolute, which setuptools refuses: there,
+    add a file of your own with the line `#include <fastdl/fastdl.c>`.
 
     >>> fastdl.get_sources()[0].endswith("fastdl.c")
     True

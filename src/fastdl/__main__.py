@@ -30,8 +30,8 @@ VENDOR = "the paths of fastdl.h, fastdl.c and dlpack.h, after copying them to FO
 
 
 def main(arguments: "list[str] | None" = None) -> int:
-    """The exit status: 130 if the command was interrupted; 1, without a traceback, after an error
-    of the system, such as a full disk. A closed pipe is not reported."""
+    """Runs a command and returns the exit status: 130 after an interrupt; 1, without a traceback,
+    after an OSError, such as a full disk. A closed pipe is not reported."""
     prepare_streams()
     try:
         try:
@@ -50,7 +50,7 @@ def main(arguments: "list[str] | None" = None) -> int:
 
 
 def prepare_streams() -> None:
-    """Printing to a closed stream is not an error, nor is a character that it cannot encode."""
+    """Makes printing to a closed stream, and characters that a stream cannot encode, no errors."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # print() would take the other one
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the process ends

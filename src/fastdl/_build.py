@@ -21,7 +21,8 @@ def get_sources() -> list[str]:
 
 
 def vendor(folder: str) -> str:
-    """Copies fastdl.h and what it needs to a folder, which is made; their paths, in lines."""
+    """Copies fastdl.h, fastdl.c and dlpack.h to a folder, which is made if needed; returns their
+    paths, one per line."""
     import shutil
 
     os.makedirs(folder, exist_ok=True)

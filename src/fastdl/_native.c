@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The shared library of fastdl. It holds several modules, so that each C function exists once and
- * modules call each other's C directly; _library.py loads them. This one is loaded first: Python
- * finds the file by its name, and it refuses interpreters in which the others cannot work. It also
- * exposes the C tables from which the others generate names.
+ * modules call each other's C directly; _library.py loads them. This module is loaded first: Python
+ * finds the file by its name, and the module refuses interpreters in which the others cannot work.
+ * It also exposes the C tables from which the others generate names.
  */
 #include <Python.h>
 
 #include "_core/facts.h"
 
-/* The others, and the exchange tables that they make, are for one interpreter in the life of the
+/* The other modules, and the exchange tables that they make, work in only one interpreter per
  * process: their static memory refers to its objects. */
 static enum {
     NEW,
@@ -64,7 +64,7 @@ PyMODINIT_FUNC PyInit__native(void)
 {
     static struct PyModuleDef_Slot slots[] = {
         {Py_mod_exec, (void *)check_interpreter},
-#ifdef Py_mod_multiple_interpreters /* so that check_interpreter runs in them */
+#ifdef Py_mod_multiple_interpreters /* so that check_interpreter runs in subinterpreters */
         {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #endif
 #ifdef Py_mod_gil

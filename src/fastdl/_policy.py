@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways up: all that a layer calls of a higher one, and what would close a circle of imports.
+"""Calls to higher layers, and imports that would otherwise be circular.
 
-No layer imports one above it. A module that calls one receives this module once, on import, as
-`policy`. In C the lower layer declares a pointer, or a table of them, and the higher one sets it.
+No layer imports a higher one. A module that calls a higher layer receives this module once, on
+import, as `policy`. In C the lower layer declares a pointer, or a table of them, and the higher one
+sets it.
 
-The attributes are modules, which are loaded when they are first used: `import fastdl` is fast.
+The attributes are modules, which are loaded at first use, so that `import fastdl` is fast.
 """
 
 import atexit
@@ -23,7 +24,7 @@ _MODULES = {
 
 
 def __getattr__(name):
-    """Loads a module. Of several threads, the first does, and the others wait for it."""
+    """Loads a module. Concurrent threads wait for the first one."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = globals()[name] = __import__(f"fastdl.{_MODULES[name]}.{name}", fromlist=["*"])
@@ -41,7 +42,7 @@ unpickle.__module__, unpickle.__qualname__ = "fastdl", "_unpickle"
 
 
 def at_exit() -> None:
-    """Loads what has Tensor.record: objects that end later may call it, and can import no more."""
+    """Loads the module of Tensor.record: objects that end later may call it, but cannot import."""
     if driver.is_loaded():
         __getattr__("streams")
 

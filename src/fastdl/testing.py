@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conformance suite, which was here, is a project of its own."""
+"""The conformance suite has moved from here to a project of its own."""
 
 import sys
 

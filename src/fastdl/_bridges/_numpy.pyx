@@ -37,7 +37,7 @@ cdef extern from "numpy/arrayobject.h":
     ctypedef Py_ssize_t npy_intp
     ctypedef class numpy.ndarray [object PyArrayObject, check_size ignore]:
         pass
-    ctypedef struct ndarray_struct "PyArrayObject":  # the same, without a reference
+    ctypedef struct ndarray_struct "PyArrayObject":  # an array, without a reference
         pass
     ctypedef class numpy.dtype [object PyArray_Descr, check_size ignore]:
         pass
@@ -89,7 +89,7 @@ cdef int define(int number, int code) except -1:
 
 
 cdef int32_t shift_of(Py_ssize_t itemsize) noexcept:
-    """log2: every type that fastdl takes from NumPy has 1, 2, 4, 8 or 16 bytes."""
+    """log2 of a size: every type that fastdl imports from NumPy has 1, 2, 4, 8 or 16 bytes."""
     cdef int32_t shift = 0
     while itemsize > 1:
         itemsize >>= 1
@@ -263,8 +263,9 @@ BRIDGE = table_capsule, np.ndarray, PyCapsule_New(<void *>borrow, "fastdl_borrow
 cdef inline object array_on(
         const DLTensor *memory, bint readonly, dtype descriptor, Py_ssize_t size, int lanes,
         object base, fdl_description *row_major=NULL):
-    """A NumPy array on host memory, which `base` keeps alive, or a new Tensor on the description
-    `row_major`: that is the last step that can fail. `size`: of one lane, in bytes."""
+    """A NumPy array on host memory, kept alive by `base` or by a new Tensor on the description
+    `row_major`; making that Tensor is the last step that can fail. `size`: of one lane, in
+    bytes."""
     cdef npy_intp dims[130]
     cdef npy_intp *strides = NULL
     cdef int ndim = memory.ndim
@@ -299,8 +300,8 @@ cdef object array_of(Tensor tensor, dtype descriptor, Py_ssize_t size, int lanes
 
 
 def array(Tensor tensor not None, dtype descriptor not None, int lanes):
-    """A NumPy array on the memory of a host tensor, with a last dimension of lanes if there are
-    several. `descriptor` has the size of one lane. The array keeps `tensor` alive."""
+    """A NumPy array on the memory of a host tensor; several lanes become a last dimension.
+    `descriptor` has the size of one lane. The array keeps `tensor` alive."""
     return array_of(tensor, descriptor, descriptor.itemsize, lanes)
 
 
@@ -315,7 +316,7 @@ for _name, _code, _bits, _format in dtype_facts():
 
 
 cdef PyObject *descriptor_of(const DLTensor *memory) noexcept:
-    """The dtype of ordinary host memory of such a type; else NULL."""
+    """The dtype for ordinary host memory, if NumPy itself has one; else NULL."""
     cdef DLDataType element = memory.dtype
     if (memory.device.device_type != kDLCPU or element.lanes != 1
             or element.code > kDLBool):
@@ -324,7 +325,7 @@ cdef PyObject *descriptor_of(const DLTensor *memory) noexcept:
 
 
 cdef object plain_array(Tensor tensor):
-    """Tensor.numpy() of ordinary host memory of such a type; else None."""
+    """Tensor.numpy() for ordinary host memory whose dtype NumPy itself has; else None."""
     cdef const DLTensor *memory = &tensor.description.managed.dl_tensor
     cdef PyObject *descriptor = descriptor_of(memory)
     if descriptor is NULL:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bridge: what is known of a library to whose objects convert converts."""
+"""Bridge: the facts about a library whose objects convert makes."""
 
 from fastdl._core.foreign import loaded_version, release
 
@@ -48,12 +48,12 @@ class Bridge:
     gradient: the attribute that is true for an object whose gradient the library records: convert
         does not convert it, since the gradient would be lost.
     move: move(x, device) returns a copy of an object of this type on a device of CUDA or ROCm; for
-        a library of device memory alone, also of an ndarray.
+        a library with only device memory, also of an ndarray.
     empty: empty(shape, dtype, device) returns a new object on a device, for results of C code;
         needed where the type has no exchange table that allocates.
     strides: ANY, POSITIVE, DENSE or COMPACT. readonly: KEPT, IMMUTABLE or COPIED.
     alignment: of the data, in bytes. ndims: the least and the greatest number of dimensions.
-    dtypes: the names of the element types it accepts; None: it decides itself.
+    dtypes: the names of the element types it accepts; None: the library checks them itself.
     copies: copies(tensor) returns whether `make` copies (None: it may), and its docstring names
         that data; or True: all.
     devices: HOST, DEVICE or ANYWHERE.
@@ -63,7 +63,7 @@ class Bridge:
     since: the first version whose objects are made; "": any.
     before: version -> the facts that hold before it: make, strides, readonly, alignment, ndims,
         dtypes, copies, devices.
-    built: built() returns those that hold for the library as it was built. Called once, when the
+    built: built() returns the facts that depend on how the library was built. Called once, when the
         library is loaded.
     """
 
@@ -108,8 +108,8 @@ class Bridge:
         self.outdated: str | None = None  # the loaded version, if it is older than `since`
 
     def start(self) -> "Any":
-        """Makes the facts those of the loaded version of a library, and returns the result of
-        `quick`, or None."""
+        """Adapts the facts to the loaded version of the library, and returns the result of `quick`,
+        or None."""
         version = loaded_version(self.name)
         if self.before or self.built:
             vars(self).update(self.of(version, self.built and self.built()).facts)

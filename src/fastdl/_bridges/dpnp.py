@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dpnp, over SYCL. It shares USM, and copies host data."""
+"""dpnp, over SYCL. It shares unified shared memory (USM), and copies host data."""
 
 from fastdl._bridges.bridge import ANYWHERE, Bridge
 

@@ -12,7 +12,7 @@ NUMBERS = (
     *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
     *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
 )
-NARROW = "int2", "int4", "uint2", "uint4", "float4_e2m1fn"  # which it has not over DLPack
+NARROW = "int2", "int4", "uint2", "uint4", "float4_e2m1fn"  # not exported over DLPack
 
 
 def make(tensor, like):
@@ -27,7 +27,7 @@ def make(tensor, like):
 
 
 def read_narrow(x):
-    """Elements of 2 and 4 bits, by NumPy's interface."""
+    """Reads elements of 2 and 4 bits, by NumPy's interface."""
     import numpy as np
 
     if x.dtype.name not in NARROW or any(device.platform != "cpu" for device in x.devices()):

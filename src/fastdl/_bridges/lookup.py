@@ -8,20 +8,20 @@ host, as MODULE:EXPRESSION (see _cli/expression.py). What else it may have:
 - RELEASE: the distribution and the release for which all this holds; the tests install it, by
   itself if ALONE.
 - DEFECTS: what happens, as a sentence without a full stop -> what fastdl does, or cannot do; FIXED:
-  the first version without it, of those that a release has fixed.
-- TYPES: what is peculiar about the library as a producer. "package:qualified name" of a class,
-  which applies to subclasses too -> TYPE_* of _core/exchange.pyx.
+  such a sentence -> the first release without the defect.
+- TYPES: peculiarities of the library as a producer: "package:qualified name" of a class, which
+  applies to subclasses too -> TYPE_* of _core/exchange.pyx.
 - refuse(x): raises BufferError for an object of a type with TYPE_REFUSES that its library would
   export wrongly, or end the process. With TYPE_BUFFER, only for integers that stand for something
   else.
-- explain(x): the exception to raise where `__dlpack__` of `x` has failed, if that of the library
-  says less; None: there is none.
+- explain(x): the exception to raise after `__dlpack__` of `x` failed, if it is more specific than
+  the library's; otherwise None.
 - table(): the exchange table, if fastdl makes one because the library publishes none.
-- DTYPE_OF, DEVICE_OF: the name of a class of dtypes or devices -> what reads one, for
+- DTYPE_OF, DEVICE_OF: the name of a class of dtypes or devices -> the function that reads one, for
   dtype_name and device_name of _core/foreign.py.
 
-What safety needs without the package is in include/fastdl/impl/libraries.c. Everything else is
-protocol.
+Facts that safety requires even without the package are in include/fastdl/impl/libraries.c.
+Everything else follows the protocol.
 """
 
 import sys
@@ -70,8 +70,8 @@ LIBRARIES = {
 }
 
 
-#: Libraries of labelled or lazy data, whose objects hold arrays of other libraries. By package: the
-#: constructor that takes an array.
+#: Libraries of labelled or lazy data, whose objects hold arrays of other libraries: package -> the
+#: function that makes an object of an array.
 MAKERS = {
     "dask": "dask.array.from_array",
     "pandas": "pandas.DataFrame",
@@ -96,8 +96,8 @@ def bridges_of(package: str) -> "tuple[Bridge, ...]":
 
 
 def stated(cls: type) -> "tuple[type, int, ModuleType | None]":
-    """What the file on its library states of a class or of its nearest base: that base, its facts,
-    and the file. (cls, 0, None) if no file names any."""
+    """The facts that a library's file states about a class or its nearest base: (that base, its
+    facts, the file); (cls, 0, None) if no file names any."""
     for base in mro(cls):
         file = load(package_of(own_module(base)))
         for row, facts in getattr(file, "TYPES", {}).items():
@@ -107,7 +107,7 @@ def stated(cls: type) -> "tuple[type, int, ModuleType | None]":
 
 
 def table_of(file: "ModuleType | None") -> "Table | None":
-    """The exchange table that fastdl has for the type of a file."""
+    """The exchange table that the file of a library makes; None if it makes none."""
     table = getattr(file, "table", None)
     return None if table is None else Table(*table())
 
@@ -158,8 +158,8 @@ def bridge_of_module(module):
 
 
 def bridge_of_name(name: str):
-    """The bridge whose type has that name, as its users write it, or the first of the package or
-    module that has; None if there is none."""
+    """The bridge whose type has that name, as its users write it, or the first bridge of the
+    package or module of that name; None if there is none."""
     for bridge in bridges_of(package_of(name)):
         if bridge.name == name or bridge.name.startswith(f"{name}."):
             return bridge

@@ -6,8 +6,9 @@ from fastdl._core.tensor cimport Tensor
 
 # In a capsule "fastdl_maker" that stays valid until the process ends.
 ctypedef struct fastdl_maker:
-    # An object on a tensor of host memory that fits, which it may keep: no other code refers to it.
+    # Makes an object on a host tensor that the library accepts. It may keep the Tensor, to which no
+    # other code refers.
     object (*make)(Tensor tensor)
-    # An object on writable host memory that fits and that `owner` keeps alive; None if this is for
-    # `make`. May be NULL.
+    # Makes an object on writable host memory that the library accepts and `owner` keeps alive; None
+    # if only `make` can do it. The pointer may be NULL.
     object (*make_on)(const DLTensor *memory, object owner)

@@ -32,9 +32,9 @@ def numpy(tensor):
 
 
 def is_as_stored(tensor) -> bool:
-    """Whether a NumPy array can be made on the memory of a host tensor. It cannot if lanes share
-    bytes, within elements or across them, nor if narrow floating types have nonzero padding, which
-    ml_dtypes reads. (It ignores that of integers.)"""
+    """Whether a NumPy array can be made on the memory of a host tensor: not if lanes share bytes,
+    within elements or across them, nor if narrow floating types have nonzero padding, which
+    ml_dtypes reads. (It ignores the padding of integers.)"""
     dtype = tensor.dtype
     if core.is_packed(tensor) or (dtype.bits < 8 and dtype.lanes > 1):
         return False
@@ -112,9 +112,9 @@ def table():
 
 
 def read_copy(x):
-    """For arrays in another byte order, or with strides that are not a multiple of the element
-    size, as fields of packed structures have: DLPack has neither. None for what no copy can
-    describe."""
+    """Copies an array in another byte order, or with strides that are not a multiple of the element
+    size (fields of packed structures): DLPack can express neither. None if a copy would not
+    help."""
     if x.dtype.isnative and not any(stride % (x.itemsize or 1) for stride in x.strides):
         return None
     try:

@@ -19,7 +19,7 @@ def built():
     import paddle
 
     devices = paddle.is_compiled_with_cuda() or paddle.is_compiled_with_rocm()
-    return {} if devices else {"devices": HOST}  # it ends the process when it looks for a stream
+    return {} if devices else {"devices": HOST}  # it aborts the process when it looks up a stream
 
 
 RELEASE = "paddlepaddle==3.3.1"

@@ -27,7 +27,7 @@ def make_tensor(tensor, like):
 
 
 def refuse(x):
-    """Nulls in an array of tensors, which it exports as numbers."""
+    """Refuses nulls in an array of tensors, which PyArrow exports as numbers."""
     nulls = x.storage.flatten().null_count
     if nulls:
         raise values_missing(x, nulls)

@@ -11,7 +11,7 @@ def make(tensor, like):
     from tensorflow.experimental import dlpack
 
     if not tensor.device.is_host and tensor.device.id >= gpus():
-        # It would free what it refuses, and the capsule would free it again.
+        # TensorFlow would free the tensor that it refuses, and the capsule would free it again.
         raise BufferError(f"it has no {tensor.device}: pass device='cpu' for a copy on the host")
     return dlpack.from_dlpack(tensor.__dlpack__())
 
@@ -30,8 +30,8 @@ def gpus():
 
 
 def refuse(x):
-    """`__dlpack__` ends the process for elements that are not numbers, and the buffer shows
-    quantised ones as integers."""
+    """Refuses elements that are not numbers, for which `__dlpack__` aborts the process, and
+    quantised ones, which the buffer shows as integers."""
     name = getattr(getattr(x, "dtype", None), "name", None)
     others = ("string", "resource", "variant", "qint", "quint")
     if isinstance(name, str) and name.startswith(others):

@@ -49,7 +49,7 @@ TRANSFORM = (
     "vmap and its like, or make it a custom operator there (torch.library.custom_op)"
 )
 
-#: Classes whose tensors have no memory: what these are, and what has memory.
+#: Classes whose tensors have no memory: a description, and the tensors to pass instead.
 WITHOUT_MEMORY = {
     "FunctionalTensor": TRANSFORM,
     "DTensor": "whose parts are in several processes: pass x.to_local(), the part of this process, "
@@ -61,7 +61,7 @@ WITHOUT_MEMORY = {
 
 
 def explain(x):
-    """Tensors without memory, or without one shape for it."""
+    """The exception for a tensor without memory, or without one shape for it; None for others."""
     import torch
 
     names = [cls.__name__ for cls in type(x).__mro__ if cls.__module__.startswith("torch.")]
@@ -96,7 +96,7 @@ BRIDGES = (
         gradient="requires_grad",
         move=move,
         quick=lambda: published_table("torch", "Tensor"),
-        strides=POSITIVE,  # it has no negative ones, and 2.13 aborts the process
+        strides=POSITIVE,  # it has no negative strides, and 2.13 aborts the process
         readonly=COPIED,  # the flag is ignored
         devices=ANYWHERE,
         dtypes=(  # its table leaks a tensor that it refuses

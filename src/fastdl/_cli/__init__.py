@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line, `python -m fastdl COMMAND`: a module for each command, and what they share.
+"""The command line, `python -m fastdl COMMAND`: a module for each command, and shared modules.
 
 The module of a command has `add_arguments(parser)` and `run(options)`, which returns the exit
 status. It is imported when the command is given, so it may import what it needs.

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in a capsule: a managed tensor, or an exchange table. Reading it does not consume it."""
+"""Reads capsules of managed tensors and exchange tables, without consuming them."""
 
 import ctypes
 from struct import Struct
 from typing import Any
 
-# The structs of DLPack 1. Another major version has other ones, behind its own version.
+# The structs of DLPack 1. Another major version has other structs, after the version field.
 VERSION = Struct("@2I")
 TENSOR = "P3i2BH2PQ"  # data, device, ndim, element type, shape, strides, byte_offset
 LEGACY = Struct(f"@{TENSOR}2P")  # then manager_ctx and deleter
@@ -24,7 +24,7 @@ _get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_cha
 
 
 def name_of(capsule: Any) -> str:
-    """The name of a capsule; ValueError if it is none."""
+    """The name of a capsule; ValueError for other objects."""
     return (_get_name(capsule) or b"").decode("utf-8", "replace")
 
 
@@ -37,7 +37,7 @@ def unpacked(layout: Struct, address: int) -> tuple[Any, ...]:
 
 
 def describe_table(capsule: Any) -> dict[str, Any]:
-    """The version of an exchange table, and which of its optional functions are there."""
+    """The version of an exchange table, and which of its functions are present."""
     major, minor, _, allocator, _, _, borrow, stream = unpacked(TABLE, address_in(capsule))
     return {
         "version": f"{major}.{minor}",
@@ -48,7 +48,7 @@ def describe_table(capsule: Any) -> dict[str, Any]:
 
 
 def describe_capsule(capsule: Any) -> dict[str, Any]:
-    """The fields of the managed tensor in a capsule that nobody has consumed."""
+    """The fields of the managed tensor in an unconsumed capsule."""
     name = name_of(capsule)
     if name not in ("dltensor", "dltensor_versioned"):
         raise ValueError(f"expected an unconsumed DLPack capsule, got one named {name!r}")

@@ -58,7 +58,8 @@ OTHERS = {
 
 
 def files() -> dict[str, Any]:
-    """By library, as imported: what has its defects, and the release in which they were seen."""
+    """Import name of a library -> the file with its defects and the release in which they were
+    seen."""
     known = {name: lookup.load(name) for name in lookup.LIBRARIES.values()} | OTHERS
     return {name: file for name, file in known.items() if hasattr(file, "DEFECTS")}
 
@@ -68,8 +69,8 @@ def seen(file: Any) -> str:
 
 
 def of(library: str, version: str) -> list[dict[str, Any]]:
-    """The defects of a library in a version. `certain` says whether it was seen in that very
-    one: an older or newer one may not have it."""
+    """The defects of a library in a version. `certain`: whether the defect was seen in that very
+    version; older and newer ones may not have it."""
     file = files().get(library)
     rows = file.DEFECTS.items() if file else ()
     return too_old(library, version) + [
@@ -90,7 +91,7 @@ def is_fixed(file: Any, title: str, version: str) -> bool:
 
 
 def too_old(library: str, version: str) -> list[dict[str, Any]]:
-    """The row on a version of which convert makes no objects."""
+    """The row about a version that is too old for convert."""
     bridges, own = lookup.bridges_of(library), release(version)
     since = {bridge.since for bridge in bridges if () < own < release(bridge.since)}
     return [

@@ -17,7 +17,7 @@ from fastdl._cli.probe import summary
 from fastdl._cli.processes import describe_status, status_of, workers
 from fastdl._cli.screen import terminal_width, wrapped
 
-SECONDS = 60  # that a library may print nothing
+SECONDS = 60  # without output, after which a library's process is killed
 VALUES = [0, 1, 2, 3, 4, 5]
 
 

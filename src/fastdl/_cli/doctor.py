@@ -11,7 +11,7 @@ from fastdl._cli.libraries import Library
 from fastdl._cli.options import add_limit, add_only, add_output, print_json
 from fastdl._cli.processes import Job
 
-SCHEMA = 1  # of the JSON: after a release, a key that changes its meaning or goes makes another
+SCHEMA = 1  # of the JSON: increases if a released key changes its meaning or is removed
 
 DESCRIPTION = """\
 Examines the installed tensor libraries, each in its own process: the import path of their arrays
@@ -73,8 +73,8 @@ def examine(chosen: list[Library], limit: float, *, quiet: bool = False) -> dict
 
 
 def examine_library(library: Library, limit: float, progress: processes.Progress) -> dict[str, Any]:
-    """The facts about one library. "outcome" is "works", "fails", "crashed" or "hung"; facts that
-    could not be found out are None."""
+    """The facts about one library. "outcome" is "works", "fails", "crashed" or "hung"; unknown
+    facts are None."""
     job = Job(library.name, "library", {"name": library.name, "sample": library.sample})
     steps, errors, ending, seconds = processes.run(job, limit)
     progress.ended(library.name, seconds, ending)

@@ -51,7 +51,7 @@ def facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def plan(planned: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    """What fastdl.from_dlpack does. `path`: the text on the import path of the type."""
+    """The plan of fastdl.from_dlpack. `path`: the text on the import path of the type."""
     values = {n: tuple(v) if isinstance(v, list) else v for n, v in planned["keywords"].items()}
     keywords = ", ".join(f"{name}={value}" for name, value in values.items())
     steps = [path] if path == "its buffer" else []

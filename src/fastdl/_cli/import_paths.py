@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The import path of a type (table, bridge, buffer, __dlpack__), and what from_dlpack plans."""
+"""The import path of a type (table, bridge, buffer, __dlpack__), and the plan of from_dlpack."""
 
 from fastdl._cli.capsules import describe_table, name_of
 from fastdl._convert import asarray
@@ -14,7 +14,7 @@ def import_path_of(x) -> dict:
     kind: "table" (the library's own exchange table), "bridge" (fastdl's table, over the C API of
         the library), "buffer", "__dlpack__", "reader" (a function of its bridge), or the name of
         another interface; None if there is none.
-    text: the same for a reader. For a library with `__dlpack__`, see also `keywords_of`.
+    text: a description of it. For a library with `__dlpack__`, see also `keywords_of`.
     """
     name, _ = asarray.interface(x)
     if name is None:
@@ -36,13 +36,14 @@ def import_path_of(x) -> dict:
 
 
 def plan_of(x) -> "dict | None":
-    """What from_dlpack(x) plans; None if it plans nothing, and the import says why.
+    """The plan of from_dlpack(x); None if planning raises, as the import then does.
 
-    path: "table", "__dlpack__", "capsule" or "refused". otherwise: the path if that one refuses.
-    keywords: those that `__dlpack__` is called with, as far as it takes them.
-    stream: the number of the one that is made to wait, -1 for none; None if the data has no
-        streams, or if a table tells only with the data where that is.
-    copies: who is asked for a copy with copy=True, in this order.
+    path: "table", "__dlpack__", "capsule" or "refused".
+    otherwise: the path after a refusal.
+    keywords: passed to `__dlpack__`, as far as it accepts them.
+    stream: the number of the stream that waits, -1 for none; None if the data has no streams, or if
+        only an export by the table shows its device.
+    copies: who makes the copy with copy=True, in the order of attempts.
     """
     try:
         plan = consumer.plan(x, None, None, None)
@@ -89,7 +90,8 @@ def keywords_of(x) -> "dict | None":
 
 
 def takes(method, name: str, value) -> bool:
-    """Whether a method accepts a keyword: any other error shows that it does."""
+    """Whether a method accepts a keyword: any error except one about the keyword shows that it
+    does."""
     try:
         method(**{name: value})
     except TypeError as error:

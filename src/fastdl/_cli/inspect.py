@@ -11,7 +11,7 @@ from fastdl._cli.libraries import installed
 from fastdl._cli.options import add_limit, add_only, add_output, print_json
 from fastdl._cli.processes import Job
 
-SCHEMA = 1  # of the JSON: after a release, a key that changes its meaning or goes makes another
+SCHEMA = 1  # of the JSON: increases if a released key changes its meaning or is removed
 
 DESCRIPTION = """\
 Shows what an array exports to another library: its type and import path, the plan by which

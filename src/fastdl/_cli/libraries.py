@@ -15,7 +15,7 @@ class Library(NamedTuple):
 
     @property
     def module(self) -> str:
-        """The module of its arrays: what fastdl.convert is told to make."""
+        """The module of its arrays, the target for fastdl.convert."""
         return self.sample.partition(":")[0]
 
     @property
@@ -51,15 +51,15 @@ def _libraries() -> Iterator[Library]:
 
 LIBRARIES = tuple(_libraries())  # in the order in which they are shown
 BY_NAME = {library.name: library for library in LIBRARIES}
-#: These end the process if certain others were imported before them.
+#: These abort the process if certain others were imported before them.
 FIRST = ["dpnp", "drjit", "paddle", "torch", "jax", "tensorflow", "tvm"]
 
 
 def installed() -> list[Library]:
-    """Those that are installed here."""
+    """The libraries that are installed here."""
     return [library for library in LIBRARIES if library.installed]
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Names of libraries as one process can import them all."""
+    """Names of libraries, in an order in which one process can import them all."""
     return sorted(names, key=lambda name: [*FIRST, name].index(name))

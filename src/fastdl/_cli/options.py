@@ -33,7 +33,8 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def print_json(report: dict[str, Any]) -> None:
-    """Others will read it, so the home folder, which has a name of the user, is ~."""
+    """Prints a report with ~ for the home folder, whose path names the user: others will read
+    it."""
     text, home = json.dumps(report, indent=1), os.path.expanduser("~")
     if os.path.dirname(home) != home:  # not the root
         text = re.sub(rf"(?<![\w.-]){re.escape(json.dumps(home)[1:-1])}(?![\w.-])", "~", text)

@@ -132,8 +132,8 @@ def yardstick() -> "float | None":
 
 
 def load(steps: Steps, modules: dict[str, str]) -> dict[str, Any]:
-    """The modules of libraries (name -> module), imported in the order in which the libraries get
-    along; None for one that cannot be imported."""
+    """The modules of libraries (name -> module), imported in an order in which the libraries work
+    together; None for one that cannot be imported."""
     return {
         name: steps.do(f"import {name}", partial(import_module, modules[name]))
         for name in libraries.in_order(modules)
@@ -186,7 +186,7 @@ def short(error: BaseException) -> str:
 
 
 def array(steps: Steps, expression: str, consumers: list[str]) -> None:
-    """What the array of an expression exports, and what convert would do for each consumer."""
+    """Logs what the array of an expression exports, and what convert would do for each consumer."""
     x = steps.do("evaluate", partial(evaluate, expression), lambda x: name_of(type(x)))
     if "evaluate" in steps.failed:
         return
@@ -216,7 +216,7 @@ def tensor_fields(x: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
 
 
 def managed_of(x: Any, tensor: fastdl.Tensor) -> dict[str, Any]:
-    """The managed tensor that the library exports; fastdl's if it exports none."""
+    """The managed tensor that the library exports, or fastdl's if it exports none."""
     kind, own = import_path_of(x)["kind"], True
     asked = keywords_of(x)
     if kind == "table":
@@ -239,7 +239,8 @@ def dtype_name(dtype: dict[str, int]) -> str:
 
 
 def expected(x: Any, name: str) -> dict[str, str]:
-    """What convert would do for a library, which need not be installed: by its bridge."""
+    """The outcome that a library's bridge predicts for convert; the library need not be
+    installed."""
     bridge = lookup.bridge_of_module(ModuleType(libraries.BY_NAME[name].module))
     if bridge_for(type(x)) is bridge:
         return {"outcome": "zero-copy", "reason": "the same object"}
@@ -271,7 +272,7 @@ def attempt(steps: Steps, expression: str, consumer: str) -> None:
 
 
 def devices(steps: Steps) -> None:
-    """The drivers through which fastdl orders work."""
+    """Logs the drivers through which fastdl orders work."""
     for title, kind in (("CUDA", DeviceType.CUDA), ("ROCm", DeviceType.ROCM)):
         steps.record(title, partial(driver_of, kind))
 

@@ -33,7 +33,7 @@ QUIET = {
 
 
 class Ending(NamedTuple):
-    """How a child ended that did not finish its steps."""
+    """The ending of a child that did not finish its steps."""
 
     outcome: str  # "crashed" or "hung"
     reason: str

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions between a Tensor and what is not DLPack: buffers, and Python's own numbers."""
+"""Conversions between a Tensor and other data: buffers, libraries' objects, and Python's
+numbers."""

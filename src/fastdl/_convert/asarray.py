@@ -92,7 +92,7 @@ def _read_known(x):
 
 def _otherwise(x, own, error) -> Tensor:
     """The tensor of `x`, of the library `own` (None: unknown), after DLPack failed with `error`,
-    which is being handled. Raises it again, or the exception about missing values in its place."""
+    which is being handled. Re-raises `error`, or raises one about missing values in its place."""
     tensor, reason = None, error
     try:
         if own is not None and own.read_otherwise is not None:
@@ -119,7 +119,7 @@ def check_copy(copy) -> None:
 
 
 def acquire(x, device: "Device | None" = None, copy=None, stream=None) -> Tensor:
-    """asarray(x, device=device, copy=copy), ready on `stream`, which is that of from_dlpack."""
+    """asarray(x, device=device, copy=copy), ready on `stream`, as in from_dlpack."""
     check_copy(copy)
     if not _is_exporter(x):
         return place(asarray(x), device, copy, stream)
@@ -140,7 +140,7 @@ def _is_exporter(x) -> bool:
 
 
 def _remedy(x) -> str:
-    """The end of a message about an object that exposes no array: what to do."""
+    """The end of a message about an object that exposes no array: the remedy."""
     if isinstance(x, type):
         return ": pass an object of this type, not the type itself"
     few = x[:8] if isinstance(x, list | tuple) else ()
@@ -182,7 +182,7 @@ def interface(x: object) -> "tuple[str, Callable[[Any], Tensor]] | tuple[None, N
 
 
 def _defines(x, name: str) -> bool:
-    """Whether `x` has an attribute that its type has too, such as a property that does not raise. A
+    """Whether both `x` and its type have an attribute, such as a property that does not raise. A
     negative result is cheap, unlike the `__getattr__` of pandas, polars and xarray."""
     return hasattr(type(x), name) and hasattr(x, name)
 
@@ -198,16 +198,16 @@ def _has_buffer(x) -> bool:
 
 
 def _is_scalar(x) -> bool:
-    """Whether x is a NumPy scalar. Only `__array__` gives the type of every scalar: the buffer of a
-    date consists of bytes."""
+    """Whether x is a NumPy scalar. Only `__array__` preserves the type of every scalar: the buffer
+    of a date consists of bytes."""
     np = sys.modules.get("numpy")
     return np is not None and isinstance(x, np.generic)
 
 
 def _from_column(x):
-    """The tensor of data with Arrow's interfaces or `__array__`, by the first that describes it. An
-    Arrow array may lack what `__array__` has, such as columns of several types, and `__array__` may
-    have Python objects, of which Arrow's reason says more."""
+    """The tensor of data with Arrow's interfaces or `__array__`, by the first that describes it.
+    Arrow may fail where `__array__` works, as for columns of several types; where `__array__`
+    yields Python objects, Arrow's error is more specific."""
     failed: list[Exception] = []
     try:
         for name, read in _OF_COLUMNS:
@@ -235,7 +235,7 @@ def _from_arrow(x):
 
 
 def _from_stream(x):
-    """None if the stream does not have the memory of `x`."""
+    """The tensor of an Arrow stream; None if the stream does not have the memory of `x`."""
     source = missing.in_arrow(x)
     if source is None:
         return None
@@ -260,8 +260,8 @@ def _from_array_method(x):
 
 
 def _of_result(x, call, read):
-    """The tensor that `read` makes of the result of call(): marked as a copy if no other code has a
-    reference to the result, so that a second call is not needed to find out."""
+    """The tensor that `read` makes of the result of call(): marked as a copy if no other code
+    refers to the result, which saves a second call to compare."""
     answer = {"array": call()}
     owner = core.sole_owner(answer, "array")
     owns = getattr(getattr(owner, "flags", None), "owndata", False)

@@ -12,7 +12,7 @@ The header, in little-endian order:
     9           the number of dimensions
     10 on       each dimension, in eight bytes
 
-The header determines the bytes: the elements without gaps, as they are in memory.
+The bytes are the elements without gaps, in the byte order of memory.
 """
 
 from fastdl._convert.asarray import asarray
@@ -42,7 +42,8 @@ def decode(header, buffer) -> core.Tensor:
     """See fastdl.decode."""
     try:
         view = memoryview(header)
-        # Not all of another buffer. One without dimensions is of a few bytes, and has no slices.
+        # Only the head of a long buffer. One without dimensions has few bytes, and cannot be
+        # sliced.
         head = bytes(view[: FIXED + 8 * 255 + 1] if view.ndim else view)
     except ValueError as error:
         raise BufferError(f"cannot get the buffer of {type_name(header)!r}: {error}") from error

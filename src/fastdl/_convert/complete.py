@@ -44,7 +44,7 @@ def complete(x, like, device, copy, stream):
             if stream is not None and not is_unordered(stream):
                 imported(x, own, None, None, stream)  # orders the work on it
             return x
-        # A requested copy on the host is made later, once it is known what the library accepts.
+        # A requested copy on the host is made later, in a form that the library accepts.
         on_device = where is not None and not where.is_host
         tensor = imported(x, own, where, copy if on_device or copy is False else None, stream)
     except Exception as error:
@@ -78,8 +78,8 @@ def is_unordered(stream) -> bool:
 
 
 def imported(x, own, where=None, copy=None, stream=None):
-    """A new Tensor on the memory of `x`, or on a copy if only that can be described, according to
-    the keywords of from_dlpack."""
+    """A new Tensor on the memory of `x`, or on a copy if only a copy can be described, by the
+    keywords of from_dlpack."""
     tensor = acquire(x, where, copy, stream)
     return exchange.from_dlpack(x) if tensor is x else tensor  # not shared
 
@@ -102,7 +102,7 @@ def moved(tensor, x, bridge, target, where, stream):
     """An object of `bridge` on `where`, to which its own library copies `tensor`, the data of `x`.
     It is ready on `stream`.
 
-    BufferError if the library changes the elements, as JAX narrows them, or does something else.
+    BufferError if the library changes the element type (JAX may narrow it) or ignores the device.
     """
     through = bridge
     if bridge.devices == DEVICE and tensor.device.is_host:

@@ -78,7 +78,7 @@ cdef enum:  # Bridge.strides, in the order of bridge.py
 cdef enum:  # Bridge.readonly, likewise
     KEPT_, IMMUTABLE_, COPIED_
 
-ctypedef struct limits:  # what the Bridge of a library says of tensors that it accepts
+ctypedef struct limits:  # the limits in the Bridge of a library on tensors that it accepts
     int strides, readonly
     int64_t alignment
     int32_t least_ndim, most_ndim
@@ -103,7 +103,7 @@ cdef limits limits_of(bridge) except *:
 
 @cython.final
 cdef class Library:
-    """What calls read of a Bridge, and the library's own fast path."""
+    """The parts of a Bridge that calls read, and the library's own fast path."""
 
     cdef object bridge, make, read, reads, outdated, gradient
     cdef object importer  # importer(tensor) is make(tensor, like), if there is one function for it
@@ -143,8 +143,8 @@ cdef class Library:
 
 
 cdef Library library_of(bridge):
-    """The Library of a Bridge, which keeps it; not if it is made for one call, as that of a library
-    that fastdl does not know."""
+    """The Library of a Bridge, stored in the Bridge unless that was made for one call (a library
+    unknown to fastdl)."""
     if bridge.library is None and bridge.classes:
         vars(bridge).setdefault("library", Library(bridge))
     return bridge.library or Library(bridge)
@@ -226,8 +226,8 @@ REASONS = None, "read-only", "layout", "alignment"
 
 cdef inline bint fits(
         Library library, const DLManagedTensorVersioned *managed, bint immutable) noexcept:
-    """Whether the library accepts a tensor without a copy. False also if that needs a closer
-    check."""
+    """Whether the library accepts a tensor without a copy. False also if a slower check must
+    decide."""
     return (has_place(library, &managed.dl_tensor) and has_dtype(library, managed.dl_tensor.dtype)
             and obstacle(library, managed, immutable) == 0)
 
@@ -261,8 +261,8 @@ cdef void adapt(fdl_description *description, Library library) noexcept:
     if library.takes.strides != ANY_:
         normalise_strides(description)
     if library.takes.readonly != KEPT_:
-        # Memory shared with it is immutable, or has no elements, and it may request a legacy
-        # capsule, which has no flags.
+        # Read-only memory shared with the library is immutable, or has no elements, and the library
+        # may request a legacy capsule, which has no flags.
         description.managed.flags &= ~<uint64_t>DLPACK_FLAG_BITMASK_READ_ONLY
 
 
@@ -307,8 +307,8 @@ def read(x, own):
 
 
 cdef Tensor fitted(Tensor tensor, Library library, x, copy, stream):
-    """`tensor`, which was made from `x` and is not shared yet, or a copy of it, in a form that
-    `library` accepts. Both are ready on `stream`."""
+    """`tensor`, which was made from `x` and is not shared yet, or a copy, in a form that `library`
+    accepts. Tensor and copy are ready on `stream`."""
     cdef DLTensor *memory = &tensor.description.managed.dl_tensor
     cdef int reason
     if library.outdated is not None or not has_place(library, memory) or not (
@@ -382,9 +382,8 @@ def make(Tensor tensor not None, bridge, x, like, copy, stream):
 
 
 def fit(Tensor tensor not None, bridge, x, copy):
-    """The first half of `make`: the tensor that would be passed to the library of `bridge`: on the
-    memory of `tensor`, or a copy. The exceptions are those of `make`; the library need not be
-    installed."""
+    """The first half of `make`: the tensor to pass to the library of `bridge`, on the memory of
+    `tensor` or a copy. Raises as `make` does; the library need not be installed."""
     return fitted(tensor, library_of(bridge), x, copy, None)
 
 
@@ -418,14 +417,14 @@ cdef object deliver(Tensor tensor, Library library, x, like, copy, stream):
 
 
 cdef object start_over():
-    """None instead of the pending exception, if that is an Exception."""
+    """Drops the pending exception, if it is an Exception, and returns None."""
     if not fastdl_clear_if_(Exception):
         raise_pending()
 
 
 cdef object from_table_to_table(object x, const fastdl_record *record, Library library):
-    """An object on the memory of host data that fits, if a table of fastdl makes the description,
-    which is then valid."""
+    """An object on host data that the library accepts, if a table of fastdl's makes the
+    description, so that it is valid."""
     cdef DLManagedTensorVersioned *managed = NULL
     cdef fdl_description *description
     if record.facts & (FASTDL_TYPE_NATIVE | FASTDL_TYPE_PROTOCOL) and type(x) is not Tensor:
@@ -445,13 +444,13 @@ cdef object from_table_to_table(object x, const fastdl_record *record, Library l
 
 
 cdef object on_borrowed(object x, const fastdl_record *record, const fastdl_maker *maker):
-    """An object on the memory that a torch tensor lends. It keeps the storage alive."""
+    """An object on memory borrowed from a torch tensor. The object keeps the storage alive."""
     cdef fastdl_view view
     if record.lend is NULL or maker.make_on is NULL or not record.facts & FDL_TYPE_TRUSTED:
         return None
     keeper = fastdl_keeper_(<PyObject *>x, record.facts)  # may run Python code, so first
     view.flags, view.own_, view.dl.ndim = 0, NULL, -1
-    # The bits are checked afterwards: what borrows for C would own what `__dlpack__` returns.
+    # The lazy bits are checked last: on failure, borrowing for C would fall back to `__dlpack__`.
     if (record.lend(<PyObject *>x, &view.dl)
             or fastdl_complete_view_(
                 <PyObject *>x, &view, record.facts & ~<uint32_t>FASTDL_TYPE_ASK_BITS)
@@ -515,8 +514,8 @@ cdef int remember_for(const void *key, owner, Library library) except -1:
 
 
 def remember(key, bridge):
-    """Makes convert find `bridge` for a class or a module of its library, or for a function
-    `from_dlpack`, which is kept alive."""
+    """Caches `bridge` for a class or a module of its library, or for a function `from_dlpack`.
+    Keeps `key` alive."""
     remember_for(<PyObject *>key, key, library_of(bridge))
 
 
@@ -527,8 +526,8 @@ def cached(key):
 
 
 cdef inline Library cached_for_module(module):
-    """The Library that is cached for a module, or for the `from_dlpack` that it has now, which may
-    be another library's."""
+    """The Library that is cached for a module, or for its current `from_dlpack`, which may be
+    another library's."""
     cdef Library found = cached_library(<PyObject *>module)
     cdef PyObject *importer
     if found is None:
@@ -591,7 +590,7 @@ cdef object converted(x, like, device):
 
 
 def convert(x, like, /, *, device=None, copy=None, stream=None):
-    """The calls that the compiled entry does not handle: keywords, and wrong arguments."""
+    """Handles the calls that the compiled entry does not: keywords, and wrong arguments."""
     if copy is None and stream is None and (device is None or fdl_means_host(device)):
         return converted(x, like, device)
     return policy.complete.complete(x, like, device, copy, stream)
@@ -613,30 +612,30 @@ cdef object entry(
 cdef bytes doc = b"""convert(x, like, /, *, device=None, copy=None, stream=None)
 --
 
-An object of another library on the memory of `x`; a copy where that library needs one.
+An object of another library on the memory of `x`, or on a copy where that library needs one.
 
-x: whatever fastdl.asarray takes.
-like: what to make: a type (numpy.ndarray, torch.Tensor, jax.Array, ...), the module of a
-    library, the name of one or the other ("torch", "jax.Array"), whose library is imported, or an
-    example. It chooses the library; the element type is that of `x`.
+x: anything that fastdl.asarray accepts.
+like: the target: a type (numpy.ndarray, torch.Tensor, jax.Array, ...), the module of a library, the
+    name of one or the other ("torch", "jax.Array"), whose library is imported, or an example. It
+    selects the library; the element type is that of `x`.
 device: where the result must be; None: where `x` is. Data that is elsewhere is copied there: by the
-    library of `x`, else by that of the result, else, to the host, by fastdl.
+    library of `x`, else by the library of the result, else, to the host, by fastdl.
 copy: None copies if it must, or if the library could not use the memory safely. False raises
     CopyRequiredError then. True always copies.
-stream: CUDA and ROCm only: the stream of the result's device on which it will be used. `device`
-    and `stream` mean what they mean in fastdl.from_dlpack, and take the same forms.
+stream: CUDA and ROCm only: the stream of the result's device on which it will be used. `device` and
+    `stream` have the meaning and the forms of fastdl.from_dlpack.
 
-`x` itself is returned if it already is such an object, is on `device`, and `copy` is not True.
-The result keeps the memory alive. fastdl knows what each library takes (docs/interop.md has the
-table), and copies where it has to: read-only data for a library whose arrays are always
-writable, negative strides for one that would abort. So the result is right whatever the layout,
-and nobody can write through it to memory that was read-only.
+`x` itself is returned if it already is such an object, is on `device`, and `copy` is not True. The
+result keeps the memory alive. fastdl knows what each library accepts (see the table in
+docs/interop.md), and copies where it must: read-only data for a library whose arrays are always
+writable, negative strides for one that would abort. So the result is right for every layout, and
+read-only memory cannot be written through it.
 
-TypeError: `x` is not a tensor, or `like` not a library. ValueError: a name that fastdl does not
-know, or a stream that the device does not have. BufferError: the library has no such element type,
-number of dimensions or device, the device cannot be reached, the library refused (its exception is
-the cause), or `x` requires grad, which would be lost. CopyRequiredError: see `copy`. MemoryError:
-there is not enough for a copy. ImportError: the library that is named is not installed.
+TypeError: `x` is not a tensor, or `like` not a library. ValueError: the name is unknown to fastdl,
+or the device has no such stream. BufferError: the library has no such element type, number of
+dimensions or device, the device cannot be reached, the library refused (its exception is the
+cause), or `x` requires grad, which would be lost. CopyRequiredError: see `copy`. MemoryError: no
+memory for a copy. ImportError: the named library is not installed.
 
 >>> import fastdl, numpy as np
 >>> fastdl.convert(bytearray(b"abc"), np.ndarray)
@@ -666,7 +665,7 @@ cdef struct walk:  # a call of convert_tree
     PyObject *like
     PyObject *device
     PyObject *copy
-    bint is_simple  # whether `converted` takes the keywords
+    bint is_simple  # whether `converted` accepts the keywords
     uint32_t visited
     int count      # of the first tensors that were converted, and the results: references
     PyObject *tensors[FEW]
@@ -676,7 +675,7 @@ cdef struct walk:  # a call of convert_tree
 
 
 cdef object already_converted(object x, const walk *w):
-    """The result for a tensor that occurred before; None if it did not."""
+    """The result for a tensor that has occurred before; otherwise None."""
     cdef int i
     for i in range(w.count):
         if w.tensors[i] is <PyObject *>x:
@@ -730,7 +729,8 @@ cdef object leaf(object x, walk *w, const step *last):
 
 
 cdef object branch(object x, walk *w, const step *last):
-    """The result for a container. Its values are taken first: converting them may run any code."""
+    """The result for a container. Its values are copied first, since converting may run any
+    code."""
     cdef step here
     cdef const step *outer = last
     cdef dict pairs
@@ -780,7 +780,7 @@ cdef object branch(object x, walk *w, const step *last):
 
 
 cdef object node(object x, walk *w, const step *last):
-    """The result for anything."""
+    """The result for any object."""
     w.visited += 1
     if w.visited % 1024 == 0:
         PyErr_CheckSignals()
@@ -799,15 +799,15 @@ def convert_tree(tree, like, *, device=None, copy=None):
     """A tree of containers with each tensor in it converted, as by fastdl.convert.
 
     tree: nested dicts, lists, tuples, named tuples (also those of C, as torch.max returns them),
-        and subclasses of dict that can be made of a list of pairs, which lose attributes of their
-        own. A tensor is an object whose type has `__dlpack__`, an exchange table or
-        `__cuda_array_interface__`, or is one that fastdl.convert makes, such as pandas.Series. All
-        else stays as it is: None, strings, bytes, numbers, NumPy's scalars, data frames, UserDict
-        and other containers.
+        and subclasses of dict that can be made of a list of pairs (further attributes are lost). A
+        tensor is an object whose type has `__dlpack__`, an exchange table or
+        `__cuda_array_interface__`, or is one that fastdl.convert makes, such as pandas.Series.
+        Everything else stays unchanged: None, strings, bytes, numbers, NumPy's scalars, data
+        frames, UserDict and other containers.
     like, device, copy: as in fastdl.convert, for each tensor.
 
     The result has new containers, of the same classes; named tuples and subclasses of dict without
-    tensors stay as they are. A tensor that occurs more than once is converted once, and the result
+    tensors stay unchanged. A tensor that occurs more than once is converted once, and the result
     occurs as often; a container is converted as often as it occurs. `tree` is not changed. For
     other containers, jax.tree.map and torch.utils._pytree.tree_map call fastdl.convert on each
     leaf.
@@ -843,8 +843,8 @@ def convert_tree(tree, like, *, device=None, copy=None):
 
 
 cdef Library library_of_results(PyTypeObject *like, const fastdl_record *record):
-    """The library that makes objects of a type for C code; None: they are fastdl.Tensors. A table
-    that the type publishes is used, whatever the library of its bases has."""
+    """The library that makes objects of a type for C code; None: a fastdl.Tensor. A table that the
+    type publishes takes precedence over the library of its bases."""
     cdef bint native = record.facts & FASTDL_TYPE_NATIVE != 0
     cdef Library library = cached_library(record.api if native else <const void *>like)
     if library is None:

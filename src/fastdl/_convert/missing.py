@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Missing values of data frames, which `__array__` shows as NaN. No library is imported to count
-them.
+"""Counts the missing values of data frames, which `__array__` shows as NaN, without importing
+libraries.
 
 pandas counts those of its own types; other libraries are counted over Arrow's interfaces. For
 libraries whose objects hold those of others, the held data is counted.
@@ -18,8 +18,7 @@ _HELD = {"dask": "compute", "narwhals": "to_native", "xarray": "data"}
 
 
 def holder(x):
-    """A function that returns the data that `x` holds, if it is that of another library; or
-    None."""
+    """A function that returns the data in `x`, if it belongs to another library; otherwise None."""
     cls = type(x)
     for package, name in _HELD.items():
         if hasattr(cls, name) and package in _packages(cls):
@@ -35,8 +34,8 @@ def dtypes_of(x) -> list:
 
 
 def numbers(x, dtypes: list):
-    """A function that returns the array of a pandas DataFrame with nullable numbers, of which its
-    `__array__` makes Python objects; None for anything else."""
+    """A function that returns the array of a pandas DataFrame with nullable numbers, which
+    `__array__` would turn into Python objects; None for anything else."""
     if all(map(_is_numpy, dtypes)):
         return None
     plain = [getattr(dtype, "numpy_dtype", dtype) for dtype in dtypes]
@@ -63,8 +62,8 @@ def check(x, dtypes: list) -> bool:
 
 
 def reason(error: Exception, x) -> Exception:
-    """Why an object with Arrow's interface could not be read: `error`, or missing values, with
-    their number. What fails here is ignored."""
+    """The reason why an object with Arrow's interface could not be read: `error`, or missing values
+    with their number. Failures here are ignored."""
     if not hasattr(type(x), "__arrow_c_array__"):
         return error
     try:
@@ -143,9 +142,8 @@ _WITHOUT_NULLS = {
     ("xarray", "DataArray"): _of_xarray,
 }
 
-#: By the id of a class (some are not hashable), once one of its objects was seen: the function that
-#: returns the NumPy array that an object is on; None if it may have missing values, or no such
-#: array.
+#: The id of a class (some are not hashable) -> a function that returns the NumPy array below an
+#: object; None if it may have missing values, or no such array. Filled on first use of a class.
 array_of: dict = {}
 _remembered: list[type] = []  # so that the ids are not reused
 

@@ -32,7 +32,7 @@ def reduce(tensor, protocol):
 
 
 def check_host(tensor):
-    """TypeError, with the ways that there are, for a tensor on a device."""
+    """TypeError, with alternatives, for a tensor on a device."""
     if not tensor.device.is_host:
         raise TypeError(
             f"{core.describe(tensor)} cannot be pickled, since other processes may not reach its "
@@ -94,8 +94,8 @@ def as_array(carried):
 
 
 def register():
-    """Registers with the pickler of multiprocessing, if that is loaded; otherwise it cannot be in
-    use."""
+    """Registers with the pickler of multiprocessing, if that is loaded (otherwise it is not in
+    use)."""
     if has("multiprocessing.reduction", "ForkingPickler"):
         sys.modules["multiprocessing.reduction"].ForkingPickler.register(Carried, as_array)
 
@@ -110,8 +110,9 @@ register()  # and before each use, but then too late for the pickler in progress
 
 
 def unpickle(memory, dtype, shape, order, padded, *newer):
-    """A Tensor on `memory`, a buffer, which it keeps alive; read-only if that is. ValueError if the
-    arguments do not fit. A release that needs more arguments adds its version before them."""
+    """A Tensor on the buffer `memory`, which it keeps alive; read-only if the buffer is. ValueError
+    if the arguments do not fit. A release that needs more arguments adds its version before
+    them."""
     if newer:
         raise ValueError(
             f"expected a pickle in the form of fastdl {__version__} or older, got one of "

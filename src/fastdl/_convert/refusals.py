@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error messages of convert: why a library does not accept some data, and what to do."""
+"""The error messages of convert: why a library does not accept some data, and the remedy."""
 
 from math import nan
 from operator import le
@@ -16,7 +16,7 @@ from fastdl._protocol.streams import DEFAULT
 
 
 def arguments(count: int, names) -> TypeError:
-    """The exception for a call of convert that has not two positional arguments."""
+    """The exception for a call of convert without exactly two positional arguments."""
     got = ", ".join([f"{count} positional", *map(repr, names)])
     return TypeError(
         f"expected convert(x, like), with `x` and `like` (the target) as positional arguments, got "
@@ -25,7 +25,7 @@ def arguments(count: int, names) -> TypeError:
 
 
 def describe_source(x, tensor) -> str:
-    """A description of what was to be converted."""
+    """A description of the object to convert."""
     if tensor is None:
         return f"an object of type {type_name(x)!r}"
     what = core.describe(tensor)
@@ -52,8 +52,8 @@ def explain(error, x, tensor, bridge) -> Exception:
 
 
 def summary(error) -> str:
-    """The type and the message of an exception. For those of other libraries, only the first line,
-    shortened; fastdl's own end with what to do."""
+    """The type and the message of an exception. For exceptions of other libraries, only the first
+    line, shortened; fastdl's own end with a remedy."""
     try:
         lines = str(error).strip().splitlines()
     except Exception:  # its __str__ fails
@@ -87,8 +87,8 @@ def check_device(where, bridge) -> None:
 
 
 def refuse(x, tensor, bridge) -> BufferError:
-    """The exception for data whose device, dimensions or element type the library does not have; or
-    for all data, if it is too old."""
+    """The exception for data whose device, dimensions or element type the library does not have, or
+    for any data if the library is too old."""
     prefix = f"{describe_source(x, tensor)} cannot be converted to {bridge.name}: "
     if bridge.outdated:
         return BufferError(
@@ -123,13 +123,13 @@ def refuse(x, tensor, bridge) -> BufferError:
     )
 
 
-#: The bits of exponent and mantissa of the floating types whose names do not have them.
+#: The bits of exponent and mantissa of the floating types whose names do not contain them.
 FORMS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
 
 
 def extent(dtype) -> tuple[float, ...]:
-    """Which numbers a type has: kind, sign, digits, and range, as exponents of 2. A type that can
-    be computed with has those of another type if none of its entries is less."""
+    """The numbers of a type: kind, sign, digits, and range, as exponents of 2. A type can hold all
+    values of another if none of its entries is less."""
     import re  # not needed by `import fastdl`
 
     name = dtype.name
@@ -172,7 +172,7 @@ def has_numpy(dtype) -> bool:
 
 
 def nearest_dtype(tensor, dtypes) -> str:
-    """What to do about an element type that a library does not have."""
+    """The remedy for an element type that a library does not have."""
     dtype, device = tensor.dtype, tensor.device
     if dtype.lanes > 1:
         return lanes_of(tensor)
@@ -189,7 +189,7 @@ def nearest_dtype(tensor, dtypes) -> str:
 
 
 def lanes_of(tensor) -> str:
-    """How to get the lanes of a vector type as elements."""
+    """The code that reads the lanes of a vector type as elements."""
     lane = tensor.dtype.lane
     try:
         tensor.view(lane)
@@ -199,7 +199,7 @@ def lanes_of(tensor) -> str:
     return f"fastdl.asarray(x).view({lane.name!r}) has its lanes as elements"
 
 
-#: What a type needs, by the entries of REASONS.
+#: The requirements of a type, by the entries of REASONS.
 NEEDS = {
     "read-only": "it is read-only, and arrays of {title} are always writable",
     "layout": "its strides are {strides}, and {name} takes {takes}",
@@ -223,8 +223,8 @@ def need(tensor, bridge, reason) -> str:
 
 
 def unfit(x, tensor, bridge, reason) -> BufferError:
-    """The exception where a copy is needed on a device, and that of the producer, `tensor`, needs
-    another one."""
+    """The exception where a copy is needed on a device, and the producer's copy, `tensor`, does not
+    fit either."""
     return BufferError(
         f"{describe_source(x, tensor)} cannot be converted to {bridge.name}: "
         f"{need(tensor, bridge, reason)}, even in the copy that its own library made. To copy it "
@@ -261,7 +261,7 @@ def forbid(x, tensor, bridge, reason, copies) -> CopyRequiredError:
 
 
 def remedy(tensor, bridge) -> str:
-    """The nearest thing that works, for data that a library refused."""
+    """An alternative that works, for data that a library refused."""
     if bridge.name == "numpy.ndarray" or tensor.dtype.format is None or not tensor.device.is_host:
         return "fastdl.from_dlpack(x) makes a fastdl.Tensor of it"
     return "fastdl.convert(x, numpy.ndarray) makes an array of it"

@@ -14,7 +14,7 @@ from fastdl._core.dtype import DType
 from fastdl._core.errors import name_of, nearest, type_name
 from fastdl._core.foreign import module_of, package_of
 
-#: What people write for the names of packages.
+#: Common abbreviations of package names.
 ALIASES = {
     "tf": "tensorflow",
     "np": "numpy",
@@ -40,13 +40,13 @@ def bridge_for(cls: type):
 
 
 def target_of(like):
-    """A class or module as it is, and the class of anything else: a proxy is a class or an array in
-    name only, and its own type tells."""
+    """A class or module itself, and the class of anything else. Decided by the type of `like`,
+    since a proxy may pretend to be a class."""
     return like if issubclass(type(like), type | ModuleType) else type(like)
 
 
 def target_bridge(target, like) -> Bridge:
-    """The bridge of a class or module. TypeError if it is not that of a library."""
+    """The bridge of a class or module. TypeError if it does not belong to a library."""
     if isinstance(target, ModuleType):
         bridge = lookup.bridge_of_module(target)
         if bridge is not None:
@@ -80,8 +80,8 @@ def target_bridge(target, like) -> Bridge:
 
 
 def named_library(name: str) -> tuple[Bridge, ModuleType]:
-    """The bridge that a name stands for, and the module of its type, which is imported: naming a
-    library requests it. ValueError for an unknown name."""
+    """The bridge for a name, and the module of its type, which is imported: naming a library
+    requests that. ValueError for an unknown name."""
     from importlib import import_module  # not needed by `import fastdl`
 
     bridge = lookup.bridge_of_name(name)
@@ -128,7 +128,7 @@ def check_like(like, package: str, got: str, kind: type[Exception]) -> None:
 
 
 def module_name(target):
-    """The name of a module, or of that of a class."""
+    """The name of a module, or of the module of a class."""
     return target.__name__ if isinstance(target, ModuleType) else module_of(target)
 
 
@@ -142,8 +142,8 @@ def importer_of_class(cls, like):
 
 
 def unknown_library(target, importer=None) -> Bridge:
-    """A bridge to a library that fastdl does not know. Its own refusals are final; but negative
-    strides are copied, since libraries built on torch abort on them."""
+    """A bridge to an unknown library. The library's own checks decide; but negative strides are
+    copied, since libraries built on torch abort on them."""
     name = target.__name__ if isinstance(target, ModuleType) else name_of(target)
 
     def make(tensor, like):

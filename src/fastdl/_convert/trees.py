@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""convert_tree: what is rare in trees, and errors that name a place in them."""
+"""convert_tree: rare containers in trees, and errors that name a place in a tree."""
 
 from operator import is_
 
@@ -11,7 +11,7 @@ from fastdl._core.errors import CopyRequiredError, is_own, type_name
 
 
 def target(like):
-    """What convert makes the same of as of `like`, faster if that is a name. The exceptions are
+    """A target equivalent to `like` for convert, but faster if `like` is a name. The exceptions are
     those of convert."""
     if not isinstance(like, str):
         target_bridge(target_of(like), like)
@@ -40,7 +40,7 @@ def is_named(x) -> bool:
 
 
 def is_sequence_of_c(x) -> bool:
-    """Whether a tuple is a named one of C, without fields that only have a name."""
+    """Whether a tuple is a C struct sequence, all of whose fields are items."""
     cls = type(x)
     return getattr(cls, "n_fields", None) == getattr(cls, "n_sequence_fields", 0)
 

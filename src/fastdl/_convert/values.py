@@ -100,7 +100,7 @@ def _excerpt(tensor, budget: int) -> str:
 
 
 def _as_numpy_prints(value) -> str:
-    """A number, with a point if it is no integer by its type."""
+    """A number as text, with a point unless its type is an integer."""
     if isinstance(value, complex):
         imaginary = _as_numpy_prints(value.imag)
         sign = "" if imaginary.startswith("-") else "+"

@@ -36,7 +36,8 @@ int fdl_arrow_has(DLDataType dtype)
     return format_of(dtype) != NULL;
 }
 
-/* What an exported array of numbers owns. A struct of its own, since the array may be moved. */
+/* The state that an exported array of numbers owns, in a separate struct, since the array may be
+ * moved. */
 typedef struct {
     fdl_description *memory;
     const void *buffers[2]; /* validity bits (NULL: all valid), and values */
@@ -92,8 +93,8 @@ static void destroy_array(PyObject *capsule)
     free(array);
 }
 
-/* A new capsule on a struct, or on NULL if there was no memory for it; the struct is the capsule's,
- * and freed on failure. NULL with an exception. */
+/* A new capsule that owns `schema`, which is NULL if memory ran out and is freed on failure. NULL
+ * with an exception. */
 static PyObject *schema_capsule(struct ArrowSchema *schema)
 {
     PyObject *capsule =
@@ -142,7 +143,8 @@ static fdl_description *packed_bools(const unsigned char *bools, int64_t count)
     return memory;
 }
 
-/* `name` is allocated, and taken even on failure; NULL for none. NULL without memory. */
+/* `name` is allocated, and consumed even on failure; NULL for none. Returns NULL if memory runs
+ * out. */
 static struct ArrowSchema *new_schema(const char *format, char *name)
 {
     struct ArrowSchema *schema = calloc(1, sizeof *schema);

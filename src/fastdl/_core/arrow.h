@@ -18,17 +18,19 @@ PyObject *fdl_arrow_export(PyObject *tensor);
 /* Whether Arrow has an element type like this one. */
 int fdl_arrow_has(DLDataType dtype);
 
-/* The tuple (Tensor, metadata) of an Arrow array: a read-only Tensor on its memory, and the array
- * is moved out of its capsule; or a writable copy of bools and of the columns of a table. Numbers
- * and bools have one dimension, lists of fixed sizes one more for each level, columns that of the
- * table's rows and one of columns. The metadata, bytes, are those of the type "fixed_shape_tensor";
- * None for other types. NULL with an exception: ValueError if it was consumed already, BufferError
- * for nulls, and for other types. On failure the capsules still own the array, unless no Tensor
- * could be made of it: then it was released. The caller holds the critical section of `array`. */
+/* The tuple (Tensor, metadata) of an Arrow array: a read-only Tensor on its memory, for which the
+ * array is moved out of its capsule; or a writable copy of bools and of the columns of a table.
+ * Numbers and bools have one dimension, lists of fixed sizes one more for each level; a table has
+ * one of rows and one of columns. The metadata are the bytes of the type "fixed_shape_tensor"; None
+ * for other types. NULL with an exception: ValueError if the array was consumed already,
+ * BufferError for nulls and for other types. On failure the capsules still own the array, unless
+ * making the Tensor failed: then the array was released. The caller holds the critical section of
+ * `array`. */
 PyObject *fdl_arrow_import(PyObject *schema, PyObject *array);
 
-/* The same of all arrays in a capsule "arrow_array_stream"; a copy if there are several. The stream
- * is moved out of the capsule, and released in any case. The caller holds its critical section. */
+/* fdl_arrow_import for all arrays in a capsule "arrow_array_stream"; a copy if there are several.
+ * The stream is moved out of the capsule, and released in any case. The caller holds the critical
+ * section of the capsule. */
 PyObject *fdl_arrow_import_stream(PyObject *stream);
 
 /* How many values of an Arrow array are null, nested ones too, or of all arrays in a capsule

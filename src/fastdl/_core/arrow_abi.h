@@ -3,8 +3,8 @@
  * The Arrow C data interface, for arrow.c and arrow_import.c.
  *
  * Ownership. A struct belongs to whoever holds it while its `release` is not NULL; moving it is a
- * copy of the struct, after which the old one's `release` is NULL. That of children belongs to
- * their parent, unless it is moved.
+ * copy of the struct, after which the old one's `release` is NULL. The structs of children belong
+ * to their parent, unless they are moved.
  */
 #ifndef FASTDL_CORE_ARROW_ABI_H_
 #define FASTDL_CORE_ARROW_ABI_H_

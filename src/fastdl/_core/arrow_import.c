@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Import: an array is moved into a managed tensor whose deleter releases it; that is imported like
- * any foreign managed tensor (import.h). Several arrays, columns and bools are copied.
+ * Import: an array is moved into a managed tensor whose deleter releases the array. The managed
+ * tensor is imported like any foreign one (import.h). Several arrays, columns and bools are copied.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const DLDataType *type_of_format(const char *format)
 
 /* ---- streams ---- */
 
-/* What has been read of a stream. */
+/* A stream, and the arrays read from it so far. */
 typedef struct {
     struct ArrowArrayStream stream;
     struct ArrowSchema schema;
@@ -29,7 +29,7 @@ typedef struct {
     size_t count;
 } chunks;
 
-/* Keeps a pending exception, which producers in Python must not see. */
+/* Sets a pending exception aside, since producers in Python must not see it. */
 static void release_chunks(chunks *c)
 {
     PyObject *type, *value, *traceback;
@@ -58,8 +58,8 @@ static int check_stream(struct ArrowArrayStream *stream, int failed)
 }
 
 /* Moves the stream out of a capsule, and reads its type: 0; 1 if it was consumed already; -1 with
- * an exception. The caller holds the critical section of the capsule: of several threads one gets
- * the stream. */
+ * an exception. The caller holds the critical section of the capsule: only one of several threads
+ * gets the stream. */
 static int open_stream(PyObject *capsule, chunks *c)
 {
     struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, STREAM_NAME);
@@ -170,15 +170,15 @@ static int64_t count_below(const struct ArrowSchema *schema, const struct ArrowA
     return UNKNOWN;
 }
 
-/* The same in all of an array. */
+/* count_nulls for a whole array. */
 static int64_t count_all(const struct ArrowSchema *schema, const struct ArrowArray *array,
                          int depth)
 {
     return array == NULL ? UNKNOWN : count_nulls(schema, array, 0, array->length, depth);
 }
 
-/* The same in a dictionary or in the values of runs, for a range of the array that refers to them.
- * Any number of its slots may refer to a null, which counts once if the range is the `whole`. */
+/* count_nulls for a dictionary or the values of runs, for a range of the array that refers to them.
+ * Any number of slots may refer to a null, which counts once if the range is the `whole` array. */
 static int64_t count_shared(const struct ArrowSchema *schema, const struct ArrowArray *array,
                             int whole, int depth)
 {
@@ -187,7 +187,7 @@ static int64_t count_shared(const struct ArrowSchema *schema, const struct Arrow
 }
 
 /* How many values are null in the slots of a range, counted from the array's offset. A list or
- * struct that is null counts once. UNKNOWN: it cannot be known. */
+ * struct that is null counts once. UNKNOWN if it cannot be determined. */
 static int64_t count_nulls(const struct ArrowSchema *schema, const struct ArrowArray *array,
                            int64_t first, int64_t end, int depth)
 {
@@ -225,7 +225,7 @@ static PyObject *number_or_none(int64_t count)
     return count == UNKNOWN ? Py_NewRef(Py_None) : PyLong_FromLongLong(count);
 }
 
-/* What the two capsules hold; 0 with an exception. */
+/* Reads the structs in two capsules: 1, or 0 with an exception. */
 static int open_pair(PyObject *schema_capsule_, PyObject *array_capsule_,
                      struct ArrowSchema **schema, struct ArrowArray **array)
 {
@@ -263,7 +263,7 @@ PyObject *fdl_arrow_stream_nulls(PyObject *capsule)
 
 /* ---- types ---- */
 
-/* What the rows of an Arrow array are in DLPack. */
+/* The rows of an Arrow array, in DLPack's terms. */
 typedef struct {
     DLDataType dtype;
     int32_t ndim;                   /* of the Tensor */
@@ -320,15 +320,15 @@ static PyObject *tensor_metadata(const struct ArrowSchema *schema)
     return found == NULL ? Py_NewRef(Py_None) : PyBytes_FromStringAndSize(found, length);
 }
 
-/* Whether the values of a type mean more than their storage says. */
+/* Whether a type is an extension type, whose values mean more than their storage. */
 static int is_extended(const struct ArrowSchema *schema)
 {
     int32_t length;
     return find_entry(schema->metadata, "ARROW:extension:name", &length) != NULL;
 }
 
-/* 0; -1 without an exception for other types than numbers, bools, and lists of one size.
- * `of_tensors`: a fixed_shape_tensor is such a list. */
+/* Fills in the type of numbers, bools or lists of one size: 0; -1 without an exception for others.
+ * `of_tensors`: a fixed_shape_tensor counts as such a list. */
 static int find_type(const struct ArrowSchema *schema, row_type *type, int of_tensors)
 {
     const DLDataType *dtype = NULL;
@@ -363,7 +363,7 @@ static int are_equal(const row_type *a, const row_type *b)
            memcmp(&a->shape[1], &b->shape[1], sizeof(int64_t) * (size_t)(a->ndim - 1)) == 0;
 }
 
-/* What has the values of other arrays: a method of PyArrow's arrays, by the starts of their
+/* Methods of PyArrow's arrays that return the values of unsupported arrays, by the starts of their
  * formats. */
 static const struct {
     const char *start, *line;
@@ -382,7 +382,7 @@ static const struct {
     {"", NULL},
 };
 
-/* -1 with BufferError. `how` makes an array of PyArrow. */
+/* Raises BufferError for a type: -1. `how` is the code that makes a PyArrow array. */
 static int refuse_type(const struct ArrowSchema *schema, const char *how)
 {
     const char *format = schema->format == NULL ? "" : schema->format;
@@ -426,7 +426,7 @@ static int has_index(const struct ArrowSchema *schema)
     return 0;
 }
 
-/* The type of each of so many columns: 0, or -1 with BufferError. */
+/* Reads the common type and the number of columns: 0, or -1 with BufferError. */
 static int read_type(const struct ArrowSchema *schema, row_type *type, int64_t *columns,
                      const char *how)
 {
@@ -453,7 +453,8 @@ static int read_type(const struct ArrowSchema *schema, row_type *type, int64_t *
 
 /* ---- in ---- */
 
-/* 0, or -1 with BufferError. The sizes come from another library, and are not trusted. */
+/* Refuses nulls and malformed arrays: 0, or -1 with BufferError. The sizes come from another
+ * library, and are not trusted. */
 static int check_array(const struct ArrowSchema *schema, const struct ArrowArray *array,
                        const row_type *type, int64_t columns)
 {
@@ -477,8 +478,8 @@ static int check_array(const struct ArrowSchema *schema, const struct ArrowArray
     return nulls == 0 ? 0 : -1;
 }
 
-/* The buffer of the elements of a checked array, and where those of its row `first` begin there; 0,
- * or -1 with BufferError. */
+/* Finds the element buffer of a checked array, and the start of row `first` in it: 0, or -1 with
+ * BufferError. */
 static int find_elements(const struct ArrowArray *array, int64_t first, const row_type *type,
                          const unsigned char **elements, int64_t *start)
 {

@@ -43,7 +43,7 @@ static int has_suboffsets(const Py_buffer *buffer)
     return 0;
 }
 
-/* The line that gives the values of a buffer of other elements. */
+/* The code that reads the values of a buffer with other elements. */
 static const char *remedy_of_format(const char *format, int ndim)
 {
     if (strcmp(format + (*format == '<'), "z") == 0)

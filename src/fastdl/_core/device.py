@@ -60,11 +60,11 @@ _SPECIAL = (
 
 
 class _Unloaded:
-    """fastdl.DeviceType until it is first used, when the enumeration takes its place. It is not a
-    `__getattr__` of the package, with which every `fastdl.name` is slower.
+    """Stands in for fastdl.DeviceType until its first use, when the enumeration replaces it. A
+    `__getattr__` of the package would make every `fastdl.name` slower.
 
-    References to this object that were taken before work as the class and equal it, but are not
-    identical with it, and `case DeviceType():` raises TypeError: write fastdl.DeviceType there.
+    Older references to this object work like the class and equal it, but are not identical with it,
+    and raise TypeError in `case DeviceType():`: write fastdl.DeviceType there.
     """
 
     locals().update({name: _special(name) for name in _SPECIAL})
@@ -82,7 +82,7 @@ _members: "dict[int, DeviceType]" = {}  # by number, once the enumeration is loa
 
 
 def _load():
-    """The enumeration, which fastdl.DeviceType then is."""
+    """Loads the enumeration, which replaces fastdl.DeviceType."""
     from fastdl._core.device_type import DeviceType
 
     return DeviceType
@@ -98,8 +98,8 @@ class Device:
     - a device of torch, JAX, CuPy, cuda.core or tvm-ffi, which is not imported for that (CUDA's and
       ROCm's without a number are the first); or any object with `__dlpack_device__` that is not a
       tensor;
-    - the two numbers of a DLDevice: `Device(2, 1)`, `Device((2, 1))`. Types that DLPack 1.3 does
-      not know are passed through unchanged.
+    - the two numbers of a DLDevice: `Device(2, 1)`, `Device((2, 1))`. Types unknown to DLPack 1.3
+      are passed through unchanged.
 
     There is one CPU: ValueError for a number other than 0, and for an unknown name or a device that
     DLPack does not have. TypeError for other objects.
@@ -249,7 +249,7 @@ def _whole(value, field: str) -> int:
     return value
 
 
-# ---- all that stands for a device -----------------------------------------------------------
+# ---- objects that stand for a device -----------------------------------------------------------
 
 
 def _find(x) -> "Device | None":
@@ -282,7 +282,7 @@ def _parse(text: str) -> "tuple[int, int] | None":
 
 
 def _refusal(x) -> Exception:
-    """Why x does not stand for a device."""
+    """The exception for an object that does not stand for a device."""
     if isinstance(x, str):
         name = x.partition(":")[0]
         hint = "" if name in _BY_NAME else nearest(name, _BY_NAME, _HINTS)

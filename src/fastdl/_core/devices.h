@@ -39,7 +39,7 @@ typedef struct {
  * function below checks for NULL. */
 extern const fdl_device_calls *fdl_devices;
 
-/* What is known of the device of a description. */
+/* The facts about the device of a description. */
 static inline const fastdl_device_fact *fdl_fact_of(const fdl_description *description)
 {
     return fastdl_find_device((int32_t)description->managed.dl_tensor.device.device_type);
@@ -120,7 +120,7 @@ static inline int fdl_order_for(PyObject *tensor, int64_t stream)
     return fdl_devices->order_for(tensor, stream);
 }
 
-/* The same for the calling thread's work stream. */
+/* Makes the calling thread's work stream wait for all work on the memory of a Tensor. */
 static inline int fdl_order_for_work(PyObject *tensor)
 {
     if (fdl_description_in(tensor)->block->work == NULL)
@@ -155,7 +155,7 @@ int fdl_current_work_stream(DLDeviceType type, int32_t id, void **out);
 
 /* ---- for C ---- */
 
-/* `order` of fastdl_runtime: BufferError where fastdl orders nothing. */
+/* `order` of fastdl_runtime: BufferError on devices whose streams fastdl does not order. */
 int fdl_order(DLDevice device, void *source, void *stream);
 
 #endif

@@ -62,7 +62,7 @@ class DType:
     - a dtype of NumPy, ml_dtypes, JAX, torch or MLX, which is not imported for that; or any object
       with `__dlpack_data_type__`;
     - the numbers of a DLDataType, of one lane unless given: `DType(2, 32)`, `DType((2, 32, 1))`.
-      Types that DLPack does not name are passed through, under a name made of their numbers.
+      Types unknown to DLPack are passed through, with a name made of their numbers.
 
     ValueError for an unknown name, an invalid number, or a dtype that DLPack does not have;
     TypeError for other objects.
@@ -295,7 +295,7 @@ _HINTS = {
 }
 
 
-# ---- all that stands for a dtype ------------------------------------------------------------
+# ---- objects that stand for a dtype ------------------------------------------------------------
 
 
 def _find(x) -> "DType | None":
@@ -315,7 +315,7 @@ def _find(x) -> "DType | None":
 
 
 def _refusal(x) -> Exception:
-    """Why x does not stand for a dtype."""
+    """The exception for an object that does not stand for a dtype."""
     if isinstance(x, str) and x[:1] == ">" and of_typestr(x[1:]):
         return ValueError(
             f"expected a little-endian dtype, got {x!r}, which DLPack cannot describe: use "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exception that fastdl adds, how messages name a type, and a cache of results."""
+"""fastdl's own exception, names of types in messages, and a cache of results."""
 
 from fastdl._core.foreign import module_of, package_of
 
@@ -19,15 +19,16 @@ class CopyRequiredError(BufferError, ValueError):
 
 
 def refusal(kind, text):
-    """An exception about one object, marked as fastdl's own: functions of C put the name of the
-    argument before it (fastdl_name_argument_). One of a producer only gets a note."""
+    """An exception about one object, marked as fastdl's own: C functions put the name of the
+    argument before its message (fastdl_name_argument_). A producer's exception only gains a
+    note."""
     error = kind(text)
     error._fastdl = True
     return error
 
 
 def values_missing(x, found: int):
-    """Why an object is refused of which so many values are missing."""
+    """The exception for an object with that many missing values."""
     return refusal(
         BufferError,
         f"{type_name(x)!r} has missing values ({found} in all), which a tensor cannot express: "
@@ -36,7 +37,7 @@ def values_missing(x, found: int):
 
 
 def is_own(error) -> bool:
-    """Whether fastdl raised an exception: whether its innermost frame is in fastdl."""
+    """Whether fastdl raised an exception, that is, whether its innermost frame is in fastdl."""
     modules = [str(frame.f_globals.get("__name__")) for frame in frames(error)]
     kinds = (BufferError, TypeError, ValueError)
     return package_of("".join(modules[-1:])) == "fastdl" and type(error) in kinds
@@ -57,13 +58,13 @@ def type_name(x) -> str:
 
 
 def name_of(cls: type) -> str:
-    """The same for a type."""
+    """The name of a type with its module, as a traceback shows it; builtins without."""
     module = module_of(cls)
     return cls.__qualname__ if module in ("", "builtins") else f"{module}.{cls.__qualname__}"
 
 
 def nearest(text: str, names, elsewhere) -> str:
-    """The end of a message about `text`, which is not among `names`: which of them may be meant.
+    """The end of a message about `text`, which is not among `names`: the names that may be meant.
 
     `elsewhere`: names in other libraries, and the names that each may stand for.
     """

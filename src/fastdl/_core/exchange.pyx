@@ -109,7 +109,7 @@ cdef const DLPackExchangeAPI *registered_table(cls) except? NULL:
 
 
 cdef object add_facts(cls, fastdl_record *record):
-    """Adds what the file on its library states of a class. Returns the table of the file."""
+    """Adds the facts that a library's file states about a class. Returns the table of the file."""
     cdef uint32_t facts
     base, facts, file = policy.lookup.stated(cls)
     if base is not cls:  # a subclass may behave differently
@@ -126,7 +126,7 @@ cdef object add_facts(cls, fastdl_record *record):
 
 
 cdef int fill_record(PyTypeObject *type, fastdl_record *record) except -1:
-    """Determines everything that fastdl needs to know about a type."""
+    """Fills in the record of a type."""
     cdef const DLPackExchangeAPI *table = NULL
     cls = <object>type
     fastdl_fill_record_(type, record)
@@ -148,7 +148,7 @@ cdef int fill_record(PyTypeObject *type, fastdl_record *record) except -1:
     elif bridge is not None and not overrides(cls, bridge.type):
         record.api = table_in(bridge.table)
         record.borrow = <fastdl_borrower>PyCapsule_GetPointer(bridge.borrow, "fastdl_borrower")
-    else:  # none, or the general bridge itself, which fastdl gave out
+    else:  # no table, or the general bridge itself, from exchange_api
         record.facts |= FASTDL_TYPE_PROTOCOL
         record.facts &= ~<uint32_t>FASTDL_TYPE_NATIVE
         record.api = &general_table
@@ -173,15 +173,15 @@ def facts_of(cls):
 
 
 def refused_by(cls):
-    """The keywords that a type's `__dlpack__` does not take, according to its signature, as bits of
-    KEYWORDS; 0 if unknown."""
+    """The keywords that a type's `__dlpack__` does not accept, according to its signature, as bits
+    of KEYWORDS; 0 if unknown."""
     return record_of(cls).refused
 
 
 def producer(x):
     """The `__dlpack__` of an object, to be called; None if it has none. BufferError if it must not
-    be called. All calls go through here, except those of acquire_host_data and
-    of fdl_try_fast_path, which ask as well."""
+    be called. All calls go through here, except those of acquire_host_data and of
+    fdl_try_fast_path, which make the same checks."""
     method = special(x, "__dlpack__")
     if method is not None:
         facts = record_of(type(x)).facts
@@ -199,7 +199,7 @@ TYPE_NATIVE = FASTDL_TYPE_NATIVE
 TYPE_PROTOCOL = FASTDL_TYPE_PROTOCOL
 TYPE_UNORDERED = FASTDL_TYPE_UNORDERED
 
-# What a file on a library states of a type: see interface.h.
+# Facts that a library's file states about a type: see interface.h.
 TYPE_READ_ONLY = FASTDL_TYPE_READ_ONLY
 TYPE_TRUSTED = FDL_TYPE_TRUSTED
 TYPE_IMMUTABLE = FDL_TYPE_IMMUTABLE | FASTDL_TYPE_READ_ONLY
@@ -253,11 +253,11 @@ cdef Tensor try_fast_path(object x, const fastdl_record *record):
 
 
 def explained(x, error):
-    """The exception to raise in place of `error`, with which `__dlpack__` of `x` failed: that of
-    the file on its library, if it knows more."""
+    """The exception to raise in place of `error`, the failure of `__dlpack__` of `x`: a more
+    specific one from the library's file, if there is one."""
     try:
         found = policy.lookup.stated(type(x))[2].explain(x)
-    except Exception:  # there is none, or it does not expect such an object
+    except Exception:  # no such function, or it does not expect such an object
         return error
     if found is None:
         return error
@@ -297,15 +297,15 @@ cdef Tensor host_data(object x, const fastdl_record *record, int32_t *device):
 def acquire(x, *, int order=1):
     """The tensor of `x` through the exchange table of its type, on its own device, without a copy.
 
-    None if the table refused. `order`: of device memory, for the work stream (1), by
+    None if the table refused. `order`: device memory is ordered for the work stream (1), by
     device.ready_for, which must follow (0), or by the caller (-1).
     """
     return fdl_acquire(<PyObject *>x, record_of(type(x)), order)
 
 
 def where(x):
-    """The Device of `x`, whose type has an exchange table, before anything is taken; None if
-    neither its table nor `__dlpack_device__` tells."""
+    """The Device of `x`, whose type has an exchange table, without importing anything; None if
+    neither its table nor `__dlpack_device__` reports it."""
     cdef DLDevice device
     if fdl_where(<PyObject *>x, record_of(type(x)), &device) == 0:
         return None
@@ -359,7 +359,7 @@ cdef Tensor try_on_host(object x):
 
 
 def from_dlpack(x, /, *, device=None, copy=None, stream=None):
-    """The calls that the compiled entry does not handle: unknown types, arguments, capsules."""
+    """Handles the calls that the compiled entry does not: unknown types, arguments, capsules."""
     if copy is None and stream is None:
         if device is None:
             if PyCapsule_CheckExact(x):
@@ -394,24 +394,24 @@ A fastdl.Tensor on the memory of any DLPack producer or capsule.
 
 x: an object with `__dlpack__` (any of its three generations) or with an exchange table, or a raw
     capsule "dltensor" or "dltensor_versioned", which is consumed.
-device: where the result must be, in any form that fastdl.Device takes: "cpu", "cuda:0", a
+device: where the result must be, in any form that fastdl.Device accepts: "cpu", "cuda:0", a
     torch.device, ...; None: where x is. The library of x moves the data; if it does not, fastdl
-    copies from CUDA and ROCm to the host, and raises BufferError elsewhere.
+    copies from CUDA and ROCm to the host, and raises BufferError for any other move.
 copy: True always copies, False never does (CopyRequiredError), None copies if it must. On a device
-    the library of x makes the copy, or BufferError.
+    the library of x must make the copy (BufferError if it does not).
 stream: CUDA and ROCm only: the stream of the result's device on which it will be used, as an
     integer, an object with `__cuda_stream__`, or a stream of torch, CuPy or Numba. None: the
-    thread's work stream, which is the default stream unless `use_stream` says otherwise. -1: the
-    caller orders all work. Not with a capsule.
+    thread's work stream, which is the default stream unless `use_stream` changed it. -1: the caller
+    orders all work. Not allowed with a capsule.
 
-The result keeps the memory alive. It is read-only if the producer says so, or if x is of a type
+The result keeps the memory alive. It is read-only if the producer marks it so, or if x is of a type
 whose values are immutable (jax.Array, mlx.core.array, TensorFlow's EagerTensor, pyarrow.Array). A
 torch tensor that requires grad is imported as if detached: fastdl sees its memory, not its
 gradient. docs/hazards.md lists what to watch for.
 
-TypeError: x is not a producer or an argument has the wrong type. ValueError: a consumed capsule,
-or a stream that the device does not have. BufferError: the data cannot be described, reached or
-ordered. MemoryError: there is not enough for a copy. Exceptions of the producer pass unchanged.
+TypeError: x is not a producer or an argument has the wrong type. ValueError: a consumed capsule, or
+a stream that the device does not have. BufferError: the data cannot be described, reached or
+ordered. MemoryError: no memory for a copy. Exceptions of the producer pass unchanged.
 
 >>> import numpy as np
 >>> array = np.arange(3)
@@ -436,8 +436,8 @@ cdef int bridge_from_object(void *candidate, DLManagedTensorVersioned **out) exc
 
 
 # The table of types that have only `__dlpack__`. Objects made through it are fastdl.Tensors, since
-# a table is not told for which type it is called. It cannot lend, since there is nowhere to store
-# the capsule. Everything else is as in Tensor's own table.
+# a table's functions do not receive the type. It cannot lend, since there is nowhere to store the
+# capsule. Everything else is as in Tensor's own table.
 cdef DLPackExchangeAPI general_table
 general_table = tensor_table()[0]
 general_table.managed_tensor_from_py_object_no_sync = (
@@ -473,7 +473,7 @@ def is_producer(x):
 def exchange_api(producer, /):
     """The exchange table of a type, or of an object's type, as a capsule "dlpack_exchange_api".
 
-    The library's own table if it has one, otherwise a bridge of fastdl's. Any C consumer can call
+    The library's own table if there is one, otherwise a bridge of fastdl's. Any C consumer can call
     its functions; the borrowing one may be NULL. TypeError if the type has no `__dlpack__` either.
     The table stays valid until the process ends.
 
@@ -494,7 +494,7 @@ def register_exchange_api(cls, table, /):
     """Makes `table` the exchange table of the type `cls`, and of its subclasses that do not
     define `__dlpack__` themselves.
 
-    cls: a type, whatever it publishes itself.
+    cls: a type, even one that publishes a table itself.
     table: a capsule "dlpack_exchange_api", or the address of a DLPackExchangeAPI as an int. The
         address cannot be verified: an int that is not one crashes the process. The table must
         stay valid until the process ends.
@@ -502,7 +502,7 @@ def register_exchange_api(cls, table, /):
     Registering again replaces the table. ValueError if no table of the chain has major version
     1 and all its mandatory functions.
 
-    >>> class My:  # its library's table would know what to do with it
+    >>> class My:  # its library would supply the table
     ...     pass
     >>> fastdl.register_exchange_api(My, fastdl.exchange_api(fastdl.Tensor))
     >>> fastdl.from_dlpack(My())
@@ -528,4 +528,4 @@ exchange table
             f"expected an exchange table of DLPack {FASTDL_DLPACK_MAJOR}.x whose mandatory "
             f"functions are all set; neither this table nor an older one in its chain is one")
     registered[id(cls)] = cls, PyCapsule_New(<void *>api, "dlpack_exchange_api", NULL)
-    PyType_Modified(<PyTypeObject *>cls)  # what was known about it and its subclasses is stale
+    PyType_Modified(<PyTypeObject *>cls)  # the records of it and its subclasses are stale

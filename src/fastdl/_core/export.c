@@ -9,8 +9,8 @@
 static const char versioned_name[] = "dltensor_versioned";
 static const char legacy_name[] = "dltensor";
 
-/* Whether no consumer has taken the tensor out of `capsule`, which would have renamed it. The name
- * pointers differ only if it was renamed back. */
+/* Whether no consumer has taken the tensor out of `capsule`; taking it renames the capsule. The
+ * name pointers differ only if it was renamed back. */
 static int untouched(PyObject *capsule, const char *name)
 {
     const char *found = PyCapsule_GetName(capsule);
@@ -67,8 +67,8 @@ PyObject *fdl_legacy_capsule(PyObject *tensor)
 
 static fdl_exporter export_any; /* handles every call */
 
-/* A capsule of device memory, for a stream that is unambiguous. NULL without an exception for any
- * other call. */
+/* A capsule of device memory, for an unambiguous stream. NULL without an exception for any other
+ * call. */
 static PyObject *device_capsule(PyObject *self, const fastdl_request_ *request)
 {
     DLDevice device = fdl_description_in(self)->managed.dl_tensor.device;

@@ -10,7 +10,7 @@
 #include "object.h"
 
 /* New capsules on the memory of a fastdl.Tensor. Their destructors release the managed tensor
- * unless a consumer took it. The flags are the lasting ones plus `more_flags`. A legacy capsule
+ * unless a consumer took it. Their flags are the lasting ones plus `more_flags`. A legacy capsule
  * cannot carry flags: the caller has already refused read-only tensors. NULL with MemoryError on
  * failure. */
 PyObject *fdl_versioned_capsule(PyObject *tensor, uint64_t more_flags);

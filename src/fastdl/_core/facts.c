@@ -10,7 +10,7 @@
 
 /* ---- rows ---- */
 
-/* `rows` with one more, a new reference or NULL. Releases both and returns NULL on failure. */
+/* Appends a row to `rows`, which it returns. Releases both and returns NULL on failure. */
 static PyObject *with_row(PyObject *rows, PyObject *row)
 {
     if (row == NULL || PyList_Append(rows, row) < 0)
@@ -75,7 +75,7 @@ static uint64_t key_of(PyObject *object)
     return (uint64_t)(uintptr_t)object;
 }
 
-/* The fact of a number, or of an object if that is not NULL. */
+/* Finds the fact of `object` or, if that is NULL, of the number `key`. */
 static const fact *find(fdl_pointer *slots, uint64_t key, const PyObject *object)
 {
     for (unsigned i = slot_of(key), last = i + TRIES; i < last; i++) {

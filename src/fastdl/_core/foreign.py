@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other libraries' objects, recognised by name without importing those libraries: their packages,
+"""Recognises objects of other libraries by name, without importing those libraries: their packages,
 dtypes and devices. Dtypes are NumPy's, which others use too, or are read by the file of their
 library in _bridges/, as devices are.
 
@@ -36,7 +36,7 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def loaded_version(name: str) -> str:
-    """The version of the library of a type by its name, such as "mlx.core.array"; "" if it is not
+    """The version of the library of a type named like "mlx.core.array"; "" if the library is not
     loaded or has no version."""
     parts = name.split(".")
     modules = (sys.modules.get(".".join(parts[:end])) for end in range(1, len(parts)))
@@ -63,7 +63,7 @@ def file_on(package: str) -> "Any":
 def dtype_name(x: object) -> "tuple[str, int] | None":
     """The name or typestr of one lane of `x`, a dtype of another library, and the number of lanes.
 
-    None if `x` is not a dtype that fastdl recognises. The name need not be one that DLPack has.
+    None if `x` is not a dtype that fastdl recognises. DLPack need not have a type of that name.
     """
     read = None if isinstance(x, type) else _reader("DTYPE_OF", x)
     if read is not None:
@@ -91,15 +91,15 @@ def _of_numpy(dtype) -> tuple[str, int]:
 
 
 def values_of(array) -> str:
-    """What has the values of a numpy.ndarray, `numpy.asarray(x)` of what was imported, whose dtype
-    DLPack cannot describe: the end of a message."""
+    """The code that reads the values of an array whose dtype DLPack cannot describe
+    (`numpy.asarray(x)` of the imported object): the end of a message."""
     np = sys.modules["numpy"]
-    array = np.asarray(array)  # without what a subclass redefines
+    array = np.asarray(array)  # without the overrides of a subclass
     x, dtype = "numpy.asarray(x)", array.dtype
     if dtype.names:
         return f"{x}[{dtype.names[0]!r}] has one of its fields"
     if dtype.kind == "O" and not (kinds := {type(value) for value in array.flat}) <= {str}:
-        # Only of these types: another may have a comparison that raises.
+        # Only these types: the comparison of another may raise.
         if kinds <= {int, float, complex, bool, *np.sctypeDict.values()}:
             found = np.array(array.tolist())
             is_known = found.dtype.kind in "biufc" and found.dtype.char not in "gG"
@@ -122,18 +122,18 @@ def values_of(array) -> str:
 def device_name(x: object) -> "tuple[str | int, int] | None":
     """The name of the type of `x`, a device of another library, and its number.
 
-    None if `x` is not a device that fastdl recognises; ValueError if DLPack has none like it.
+    None if `x` is not a device that fastdl recognises; ValueError if DLPack has no such device.
     """
     read = _reader("DEVICE_OF", x)
     return None if read is None else read(x)
 
 
-#: Table, module and name of a class of a library -> what reads its objects.
+#: Table, module and name of a class of a library -> the function that reads its objects.
 _readers: "dict[tuple[str, str, str], Callable[[Any], Any]]" = {}
 
 
 def _reader(table: str, x: object) -> "Callable[[Any], Any] | None":
-    """What reads `x` by that table of the file on its library, if anything."""
+    """The function that reads `x`, in a table of the file on its library; None if there is none."""
     cls = type(x)
     key = table, module_of(cls), cls.__qualname__
     if key in _readers:

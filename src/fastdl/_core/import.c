@@ -19,8 +19,8 @@ PyObject *fdl_int_tuple(const int64_t *values, Py_ssize_t n)
     return tuple;
 }
 
-/* Common to both forms: a checked description of `block`, or if that is NULL of a new block without
- * an owner. */
+/* A checked description for both forms: of `block` or, if that is NULL, of a new block without an
+ * owner. */
 static fdl_description *build(fdl_block *block, const DLTensor *tensor, uint64_t flags)
 {
     fastdl_layout layout;
@@ -53,7 +53,7 @@ static fdl_description *import_versioned(DLManagedTensorVersioned *managed, PyOb
 {
     fdl_description *description = fdl_description_of(managed);
     if (description != NULL) {
-        /* A re-import: its consumer may have changed it. */
+        /* A re-import: the consumer may have changed it. */
         DLTensor *own = &managed->dl_tensor;
         fastdl_layout layout;
         fastdl_fault fault = fastdl_check(own, managed->flags, &layout);
@@ -117,7 +117,7 @@ PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *ke
 static void return_to_caller(fdl_description *description, DLManagedTensorVersioned *managed)
 {
     if (&description->managed == managed)
-        return; /* it was unwrapped, so there is nothing else to undo */
+        return; /* it was only unwrapped, so there is nothing to undo */
     fdl_disown(description->block);
     fdl_description_release(description, 1);
 }
@@ -177,7 +177,8 @@ PyObject *fdl_take_buffer(Py_buffer *buffer, uint64_t flags)
 }
 
 /* A Tensor on the buffer of an object whose `__dlpack__` is slower. NULL without an exception if
- * it has none, or one that DLPack cannot describe: use `__dlpack__` then. NULL with MemoryError. */
+ * there is no buffer, or DLPack cannot describe it: then use `__dlpack__`. NULL with
+ * MemoryError. */
 static PyObject *try_buffer(PyObject *object, uint64_t flags)
 {
     PyObject *tensor = NULL;
@@ -197,8 +198,8 @@ static PyObject *try_buffer(PyObject *object, uint64_t flags)
 
 fastdl_cache fdl_types;
 
-/* Another Tensor on the block of `tensor`, ready on the thread's work stream. Its table would do
- * the same, but treat the caller as C code that launches there. */
+/* Another Tensor on the block of `tensor`, ready on the thread's work stream. The table of
+ * fastdl.Tensor would treat the caller as C code that launches there. */
 static PyObject *share(PyObject *tensor)
 {
     const fdl_description *description = fdl_description_in(tensor);
@@ -209,8 +210,8 @@ static PyObject *share(PyObject *tensor)
     return copy == NULL ? PyErr_NoMemory() : fdl_tensor_wrap(copy);
 }
 
-/* fastdl_check_values_, without a call for most tensors, of which it is known that they have memory
- * or no elements. */
+/* fastdl_check_values_ for tensors that are known to have memory or no elements; for most without a
+ * call. */
 static inline int check_values(PyObject *object, const DLTensor *tensor, uint32_t facts)
 {
     if (!(facts & FASTDL_TYPE_ASK_BITS))
@@ -219,9 +220,9 @@ static inline int check_values(PyObject *object, const DLTensor *tensor, uint32_
                                    : fastdl_check_bits(object, tensor);
 }
 
-/* A Tensor on the host memory that a torch tensor lends, kept alive by a reference to its storage:
+/* A Tensor on host memory borrowed from a torch tensor, kept alive by a reference to its storage:
  * the owning slot would take longer than everything else. NULL without an exception if the memory
- * is elsewhere, if there may be none, or if the slot refuses: then use the owning one. */
+ * is elsewhere or may be missing, or if the borrowing slot refuses: then use the owning slot. */
 static PyObject *import_borrowed(PyObject *object, const fastdl_record *record)
 {
     fastdl_view view;
@@ -301,7 +302,7 @@ PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order)
         fdl_is_ordered(
             fastdl_find_device((int32_t)description->managed.dl_tensor.device.device_type))) {
         Py_DECREF(tensor);
-        return Py_NewRef(Py_None); /* the caller refuses, and says what to pass */
+        return Py_NewRef(Py_None); /* the caller raises, with advice */
     }
     if ((description->managed.dl_tensor.device.device_type != kDLCPU &&
          fdl_imported_by_table(description,
@@ -323,8 +324,8 @@ static uint64_t flags_of(uint32_t facts)
     return facts & FASTDL_TYPE_READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
 }
 
-/* A Tensor on the host memory in a capsule. NULL without an exception if it is elsewhere: the right
- * stream must be passed then. */
+/* A Tensor on the host memory in a capsule. NULL without an exception if the memory is elsewhere:
+ * then the right stream must be passed. */
 static PyObject *take_on_host(PyObject *capsule, PyObject *object, uint32_t facts)
 {
     DLManagedTensorVersioned *versioned;
@@ -340,7 +341,7 @@ static PyObject *try_without_device(PyObject *object, uint32_t facts)
 {
     PyObject *capsule = fdl_request(object, (facts & FDL_TYPE_LEGACY) != 0), *tensor;
     if (capsule == NULL) {
-        /* Perhaps about the keyword: let the negotiation decide. */
+        /* Perhaps about the keyword: the negotiation decides. */
         (void)fastdl_clear_if_(PyExc_TypeError);
         return NULL;
     }
@@ -435,7 +436,7 @@ static int has_order(DLDevice device)
 }
 
 /* from_dlpack(object, stream=passed) for a library in C. NULL without an exception for other
- * streams, and if its table refused. */
+ * streams, and if the table refused. */
 static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObject *passed)
 {
     PyObject *tensor;
@@ -447,7 +448,7 @@ static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObj
                                       !has_order(device))))
         return NULL;
     tensor = fdl_acquire(object, record, stream == -1 ? FDL_CALLER_ORDERS : FDL_ORDER_LATER);
-    /* Without work it is not on the device that its table named, and is planned anew. */
+    /* Without work it is not on the device that the table reported, and is planned anew. */
     if (tensor == Py_None ||
         (tensor != NULL && stream != -1 &&
          (fdl_description_in(tensor)->block->work == NULL || fdl_ready_for(tensor, stream) < 0)))
@@ -455,14 +456,14 @@ static PyObject *acquire_on(PyObject *object, const fastdl_record *record, PyObj
     return tensor;
 }
 
-/* from_dlpack(object, device="cpu"). NULL without an exception if its data is elsewhere, or if its
+/* from_dlpack(object, device="cpu"). NULL without an exception if the data is elsewhere, or if the
  * table refused. */
 static PyObject *acquire_on_host(PyObject *object, const fastdl_record *record)
 {
     PyObject *tensor;
     DLDevice device;
     if (record->facts & FDL_TYPE_TRUSTED && record->lend != NULL)
-        return import_borrowed(object, record); /* which looks itself */
+        return import_borrowed(object, record); /* which checks the device itself */
     if (fdl_where(object, record, &device) != 1 || device.device_type != kDLCPU)
         return NULL;
     tensor = fdl_acquire(object, record, FDL_ORDER_NOW);
@@ -476,8 +477,8 @@ static int is_name(PyObject *name, PyObject *interned, const char *text)
     return name == interned || PyUnicode_CompareWithASCIIString(name, text) == 0;
 }
 
-/* from_dlpack(object, **keywords). NULL without an exception if this file does not handle those: it
- * handles only a stream, or only the host as device. */
+/* from_dlpack(object, **keywords). NULL without an exception for other keywords than a stream alone
+ * or the host as device alone, which this file does not handle. */
 static PyObject *acquire_with(PyObject *object, const fastdl_record *record, PyObject *names,
                               PyObject *const *values)
 {

@@ -16,15 +16,15 @@
  * if there is no deleter. A managed tensor that fastdl exported is unwrapped. */
 PyObject *fdl_take_versioned(DLManagedTensorVersioned *managed, PyObject *keep);
 
-/* The same for the legacy form; `flags` supplies the flags that it cannot carry. */
+/* fdl_take_versioned for the legacy form; `flags` supplies the flags that it cannot carry. */
 PyObject *fdl_take_legacy(DLManagedTensor *managed, uint64_t flags, PyObject *keep);
 
 /* Call this for a Tensor that was just imported, with the FASTDL_TYPE_* of its producer: its block
  * records whether its memory is immutable. */
 void fdl_note_immutable(PyObject *tensor, uint32_t facts);
 
-/* Keeps what the memory of `object` needs alive (FASTDL_TYPE_KEEP in the facts of its type), as
- * long as `block`, which was just imported from it and shares its memory: 0, or -1 with an
+/* Keeps the owner of the memory of `object` alive (if the facts of its type have FASTDL_TYPE_KEEP)
+ * as long as `block`, which was just imported from it and shares its memory: 0, or -1 with an
  * exception. */
 int fdl_keep_memory(fdl_block *block, PyObject *object, uint32_t facts);
 
@@ -55,8 +55,8 @@ int fdl_never_changes(PyObject *exporter);
  * `__dlpack__` should be tried. NULL with an exception on failure. */
 PyObject *fdl_acquire(PyObject *object, const fastdl_record *record, int order);
 
-/* The device of such an object, before anything is taken: by its table if that lends, or else by
- * `__dlpack_device__`. 1; 0 if neither tells; -1 with an exception. */
+/* The device of such an object, without importing anything: from its table if that lends, or else
+ * from `__dlpack_device__`. 1; 0 if neither reports it; -1 with an exception. */
 int fdl_where(PyObject *object, const fastdl_record *record, DLDevice *device);
 
 /* A new Tensor on host data of an object whose type has only `__dlpack__`, by the fast path in the
@@ -64,12 +64,12 @@ int fdl_where(PyObject *object, const fastdl_record *record, DLDevice *device);
  * exception if there is no such path, or if it does not apply to this object. */
 PyObject *fdl_try_fast_path(PyObject *object, uint32_t facts);
 
-/* The facts of a type whose objects that function may refuse, which lives for ever. 0 with
- * RuntimeError if there are too many. */
+/* The facts for a type whose objects `function`, kept alive for ever, may refuse. 0 with
+ * RuntimeError if there are too many functions. */
 uint32_t fdl_refusal(PyObject *function);
 
-/* Lets the function of these facts, if any, refuse an object: 0, or -1 with an exception. Precedes
- * each call of `__dlpack__`; after a buffer was read, integers alone are asked about. */
+/* Calls the function of these facts, if any, which may refuse an object: 0, or -1 with an
+ * exception. Call it before each call of `__dlpack__`, and after reading integers from a buffer. */
 int fdl_refuse_object(PyObject *object, uint32_t facts);
 
 /* fastdl.from_dlpack: a builtin function that handles the plain call on a known type with a table,

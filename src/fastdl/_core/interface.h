@@ -26,16 +26,16 @@ PyObject *fastdl_mro_(PyTypeObject *type);
 PyObject *fastdl_class_item_(PyObject *attributes, const char *name);
 PyObject *fastdl_of_type_(PyTypeObject *type, const char *name);
 
-/* More facts about the instances of a type, which the file on its library states: see
+/* More facts about the instances of a type, stated in the file on its library: see
  * _bridges/lookup.py. */
 enum {
-    FDL_TYPE_TRUSTED = 1 << 16,              /* its own table describes real tensors */
+    FDL_TYPE_TRUSTED = 1 << 16,              /* its own table describes tensors correctly */
     FDL_TYPE_IMMUTABLE = 1 << 17,            /* read-only, and the memory never changes */
     FDL_TYPE_BUFFER = 1 << 18,               /* its buffer keeps host data alive; not subclasses' */
     FDL_TYPE_EXPORT_DOES_NOT_SYNC = 1 << 19, /* exporting never waits */
     FDL_TYPE_STREAM_NONE_SYNCS = 1 << 20, /* passes stream=-1 to its driver; synchronises on None */
-    FDL_TYPE_REFUSES = 1 << 21, /* the file has a function that refuses some before they export */
-    FDL_TYPE_LEGACY = 1 << 22   /* its capsules are legacy ones, whatever is requested */
+    FDL_TYPE_REFUSES = 1 << 21,           /* the file has a function that refuses some instances */
+    FDL_TYPE_LEGACY = 1 << 22             /* it returns legacy capsules, whatever is requested */
 };
 #define FDL_REFUSAL_SHIFT 28 /* of the number of that function in the facts */
 
@@ -57,8 +57,8 @@ static inline const fastdl_record *fdl_type_find(const PyTypeObject *type)
     return fastdl_find_record(&fdl_types, type, tag);
 }
 
-/* Makes the calling interpreter the only one in which the package works, before a first exchange in
- * one that ends: 0, or -1 with ImportError. */
+/* Binds the package to the calling interpreter, so that a first exchange does not bind it to one
+ * that soon ends: 0, or -1 with ImportError. */
 int fdl_make_home(void);
 
 /* The exchange. */

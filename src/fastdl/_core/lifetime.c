@@ -20,7 +20,7 @@ static void set_error_aside(python_state *state)
         PyErr_Fetch(&state->type, &state->value, &state->traceback);
 }
 
-/* Reports what the owner raised, which no caller can catch, and restores the exception that was
+/* Reports an exception of the owner, which no caller can catch, and restores the exception that was
  * pending before. */
 static void restore_error(python_state *state)
 {
@@ -32,7 +32,7 @@ static void restore_error(python_state *state)
 
 FDL_THREAD_LOCAL int fdl_state_is_temporary;
 
-/* 0 when the thread cannot use the interpreter. */
+/* Attaches the thread: 1; 0 if it cannot use the interpreter. */
 static int enter_python(python_state *state, int attached)
 {
     state->temporary = !attached && Py_IsInitialized() && PyGILState_GetThisThreadState() == NULL;
@@ -57,10 +57,10 @@ static void leave_python(python_state *state)
 
 /* An owner may be a tensor that holds another block, and so on: a chain of exchanges would be
  * released in as many nested calls. At a depth of MAX_NESTED a block is queued instead, and the
- * first returning call that is at most DRAIN_NESTED deep releases all queued blocks. This is not
- * left to the outermost call, which may be a deleter that runs for a long time, or for ever, as in
- * a child process forked inside it. Each thread has its own depth and queue, since a deleter may
- * let other threads run. */
+ * first returning call that is at most DRAIN_NESTED deep releases all queued blocks. The outermost
+ * call does not do this, since it may be a deleter that runs for a long time, or for ever, as in a
+ * child process forked inside it. Each thread has its own depth and queue, since a deleter may let
+ * other threads run. */
 #define MAX_NESTED 32
 #define DRAIN_NESTED 16
 
@@ -171,7 +171,7 @@ void fdl_own_buffer(fdl_block *block, Py_buffer *buffer)
 /* An owner, and an object that outlives it. */
 typedef struct {
     void *owner;
-    void (*release)(void *owner); /* NULL: nothing but the object */
+    void (*release)(void *owner); /* NULL: only the object is released */
     PyObject *object;
 } owner_pair;
 
@@ -204,7 +204,7 @@ int fdl_keep_also(fdl_block *block, PyObject *object)
     if (block->drop != NULL && block->drop != drop_owner)
         return 0; /* a re-import of fastdl's own memory needs no other owner */
     if (fdl_count_get(&block->refs) != 1)
-        return 0; /* nor does that of other memory; and other references may drop the block */
+        return 0; /* nor does one of other memory; and other references may drop the block */
     if (own_pair(block, block->owner, block->release, object) < 0)
         return -1;
     Py_INCREF(object);

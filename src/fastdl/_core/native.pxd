@@ -24,8 +24,8 @@ cdef extern from "<fastdl/dlpack.h>":
     const int FASTDL_DLPACK_MAJOR
     const int FASTDL_DLPACK_MINOR
 
-    # The functions of a table report failure as C does: -1, with a Python exception
-    # or, from a careless library, without one. So Cython must not check for it.
+    # The functions of a table return -1 on failure, with a Python exception or, in a careless
+    # library, without one. So Cython must not check the result.
     ctypedef int (*DLPackManagedTensorFromPyObjectNoSync)(
         void *, DLManagedTensorVersioned **) noexcept
     ctypedef int (*DLPackManagedTensorToPyObjectNoSync)(
@@ -144,7 +144,7 @@ cdef extern from "_core/interface.h":
     int fastdl_check_values_(
         PyObject *object, const DLTensor *tensor, uint32_t facts) except -1
     object fastdl_keeper_(PyObject *obj, uint32_t facts)
-    # The same as fastdl_check_values_, where the exception is inspected.
+    # fastdl_check_values_ for a caller that inspects the exception.
     int fdl_values_differ "fastdl_check_values_" (
         PyObject *object, const DLTensor *tensor, uint32_t facts) noexcept
     const DLPackExchangeAPI *fastdl_usable_table(const DLPackExchangeAPI *table) noexcept

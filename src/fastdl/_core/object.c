@@ -58,9 +58,9 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
     fdl_tensor *tensor = (fdl_tensor *)self;
     Py_VISIT(tensor->root);
     /* The block holds the object, and this Tensor and its views hold the block; if anything else
-     * does, the collector cannot know what keeps it alive. No Python thread runs during a
-     * collection. Other threads may release exports meanwhile, so that the object is first visited
-     * in a later pass: that only keeps it alive until the next collection. */
+     * holds the block, the collector cannot know what keeps the object alive. No Python thread runs
+     * during a collection. Other threads may release exports meanwhile, so that the object is first
+     * visited in a later pass: that only keeps it alive until the next collection. */
     if (fdl_count_get(&tensor->description->block->refs) == 1 + fdl_count_get(&tensor->views))
         Py_VISIT(fdl_object_behind(tensor->description->block));
     return 0;
@@ -232,8 +232,8 @@ static PyObject *call(PyObject *Py_UNUSED(type), PyObject *const *Py_UNUSED(argu
     return NULL;
 }
 
-/* Gives the type these refusals. They are only in its slots, so that the type lacks the attributes
- * (`__add__`, `__setitem__`) from which others conclude that it supports arithmetic. */
+/* Installs these refusals. They are only in slots, so that the type lacks the attributes
+ * (`__add__`, `__setitem__`) from which other code concludes that it supports arithmetic. */
 static void install_refusals(PyTypeObject *type)
 {
     PyNumberMethods *number = type->tp_as_number;
@@ -246,7 +246,7 @@ static void install_refusals(PyTypeObject *type)
 
 /* ---- attributes of other libraries' tensors ---- */
 
-/* What people write for what fastdl leaves to others, or has under another name. */
+/* Common names of operations that fastdl leaves to other libraries, or has under another name. */
 static const struct {
     const char *name, *advice;
 } absent[] = {

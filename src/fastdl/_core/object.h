@@ -36,15 +36,16 @@ int fdl_is_tensor(PyObject *object);
  * owns the description. */
 PyObject *fdl_tensor_new(fdl_description *description);
 
-/* The same, but on failure the description is released. */
+/* fdl_tensor_new, but on failure the description is released. */
 PyObject *fdl_tensor_wrap(fdl_description *description);
 
-/* The same for a view of `tensor`: `description` is of the same block. The view keeps `tensor` (or
- * the Tensor that it is a view of) alive, so the collector sees that one block holds them together.
+/* fdl_tensor_wrap for a view of `tensor`: `description` is of the same block. The view keeps
+ * `tensor` (or the Tensor that `tensor` is a view of) alive, so that the collector sees how they
+ * share a block.
  */
 PyObject *fdl_tensor_wrap_view(fdl_description *description, PyObject *tensor);
 
-/* A view of `tensor` that `geometry` describes: data, type, shape and strides, which have been
+/* A view of `tensor` with the data, type, shape and strides in `geometry`, which have been
  * checked. */
 PyObject *fdl_make_view(PyObject *tensor, const DLTensor *geometry, uint64_t flags);
 
@@ -55,7 +56,7 @@ PyObject *fdl_tensor_summary(PyObject *tensor);
  * pending, such as one of a producer's table. Returns -1. */
 int fdl_raise(const fdl_failure *failure);
 
-/* The same with a message about a Tensor: that it cannot be `what` `stream` (-1: none), and why. */
+/* fdl_raise with a message about a Tensor: "... cannot be `what` `stream`: ..." (-1: no stream). */
 int fdl_raise_about(PyObject *tensor, const fdl_failure *failure, const char *what, int64_t stream);
 
 /* Installs these functions, and makes the type impossible to instantiate from Python. Call it once,
@@ -65,10 +66,10 @@ int fdl_finish_tensor_type(PyTypeObject *type, PyObject *describe);
 
 /* ---- refused operations ----
  *
- * Arithmetic, comparisons, assignment to elements and calls of the type raise an error that says
- * what to do instead. Only operators between Tensors and Python's own numbers are refused here. All
- * others return NotImplemented, so Python tries the other operand: a NumPy array computes with a
- * Tensor as with any object that it can read, and an integer Tensor can multiply a list. */
+ * Arithmetic, comparisons, assignment to elements and calls of the type raise an error with advice.
+ * Only operators between Tensors and Python's own numbers are refused here. All others return
+ * NotImplemented, so Python tries the other operand: a NumPy array computes with a Tensor as with
+ * any object that it can read, and an integer Tensor can multiply a list. */
 
 /* The result of an operator with at least one Tensor: NULL with TypeError, or NotImplemented. */
 PyObject *fdl_operate(PyObject *left, PyObject *right, const char *sign);

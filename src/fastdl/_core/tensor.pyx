@@ -148,7 +148,7 @@ cdef DLManagedTensorVersioned *describe_object(
 cdef int64_t check_sizes(DLTensor *prototype, uint64_t flags) except -1:
     cdef fastdl_layout layout
     cdef fastdl_fault fault
-    prototype.data = prototype  # anything but NULL: the check is of the sizes
+    prototype.data = prototype  # anything but NULL: only the sizes are checked
     prototype.strides = NULL
     prototype.byte_offset = 0
     fault = fastdl_check(prototype, flags, &layout)
@@ -166,7 +166,7 @@ cdef extern from "Python.h":
 
 cdef int fill_prototype(
         tuple shape, tuple dtype, DLTensor *prototype, int64_t *dims) except -1:
-    """Type and shape of memory on the host, unchecked; row-major."""
+    """Fills in type and shape of row-major host memory, unchecked."""
     cdef Py_ssize_t i
     if len(shape) > FASTDL_MAX_NDIM:
         raise ValueError(f"expected at most {FASTDL_MAX_NDIM} dimensions, got {len(shape)}")
@@ -197,7 +197,7 @@ cdef int64_t as_int(object n, int64_t least, int64_t most, str what) except? -1:
 
 
 cdef Tensor host_memory(const DLTensor *prototype, uint64_t flags, int64_t nbytes):
-    """New host memory for the type and shape of `prototype`."""
+    """A Tensor on new host memory, of the type and shape of `prototype`."""
     cdef fdl_description *description = fdl_memory_new(prototype, flags, nbytes)
     if description is NULL:
         raise MemoryError(f"cannot allocate {nbytes} bytes on the host")
@@ -236,11 +236,12 @@ def empty(shape, dtype="float32", device="cpu"):
     """A new row-major tensor of uninitialised memory, aligned to 256 bytes.
 
     shape: the sizes of the dimensions in elements, an int or a sequence of ints.
-    dtype: all that fastdl.DType takes: "float32", numpy.float32, torch.float32, ...
-    device: the host, in any form that fastdl.Device takes.
+    dtype: anything that fastdl.DType accepts: "float32", numpy.float32, torch.float32, ...
+    device: the host, in any form that fastdl.Device accepts.
 
-    MemoryError if there is not enough memory. BufferError for other devices: allocate there with
-    your library, and import the result. Other errors as of DType and Device.
+    The tensor owns its memory. MemoryError if memory runs out. ValueError or TypeError for an
+    invalid shape. BufferError for other devices: allocate there with your library, and import the
+    result. Other errors as of DType and Device.
 
     >>> tensor = fastdl.empty((2, 3), "bfloat16")
     >>> tensor.shape, tensor.nbytes, tensor.data_ptr % 256
@@ -259,7 +260,7 @@ def empty(shape, dtype="float32", device="cpu"):
 
 
 def general_empty(shape, dtype="float32", device="cpu"):
-    """The same for all arguments."""
+    """`empty` for all arguments."""
     cdef int64_t dims[64]
     cdef DLTensor prototype
     target = Device(device)
@@ -274,7 +275,7 @@ def general_empty(shape, dtype="float32", device="cpu"):
 
 
 cdef tuple sizes_of(shape):
-    """A shape as `empty` takes it: an int or ints."""
+    """A shape as `empty` accepts it: an int or ints."""
     try:
         return (size_of(shape),)  # an int, or an object like one, as an array without dimensions
     except TypeError as error:
@@ -304,8 +305,8 @@ def import_capsule(capsule, *, uint32_t facts=0, producer=None, bint unordered=T
 
 
 def take_managed(uintptr_t address, *, bint versioned):
-    """The tensor at an address, ordered by the caller. It is consumed, even on failure
-    (see import.h), but not if it is of the other form."""
+    """The tensor at an address, ordered by the caller. The managed tensor is consumed, even on
+    failure (see import.h), but not if it has the other form."""
     cdef Tensor tensor
     cdef DLManagedTensorVersioned *managed = <DLManagedTensorVersioned *>address
     cdef DLManagedTensor *legacy = <DLManagedTensor *>address
@@ -334,7 +335,7 @@ def give_managed(capsule):
 
 
 def is_legacy_capsule(capsule):
-    """Whether `capsule` holds a tensor in the form before DLPack 1.0, not taken yet."""
+    """Whether `capsule` is unconsumed and holds a tensor in the form before DLPack 1.0."""
     return bool(PyCapsule_IsValid(capsule, "dltensor"))
 
 
@@ -361,8 +362,8 @@ def from_buffer(object source):
 
 
 cdef bint has_objects(const char *format) noexcept:
-    """Whether the elements of a buffer have references to Python objects: writing would break
-    them."""
+    """Whether the elements of a buffer contain references to Python objects, which writing would
+    break."""
     cdef bint in_name = False
     while format is not NULL and format[0] != c"\0":
         if format[0] == c"O" and not in_name:
@@ -374,11 +375,12 @@ cdef bint has_objects(const char *format) noexcept:
 
 def from_memory(object source, tuple shape, tuple dtype, tuple strides=None, Py_ssize_t offset=0,
                 *, bint padded=False):
-    """A Tensor on the bytes of a buffer exporter, `offset` bytes into it; read-only if those are.
+    """A Tensor on the bytes of a buffer exporter, from byte `offset` on; read-only if the buffer
+    is.
 
     `dtype` as (code, bits, lanes), `strides` in elements, row-major if None. TypeError for a number
     that is not an int. ValueError if no such tensor can exist, or if elements would be outside the
-    buffer. `padded`: elements narrower than a byte have one each.
+    buffer. `padded`: elements narrower than a byte take one byte each.
     """
     cdef DLTensor tensor
     cdef int64_t dims[128]
@@ -431,26 +433,27 @@ def from_arrow(schema, array):
 
 
 def from_arrow_stream(stream):
-    """The same of all arrays in a capsule "arrow_array_stream"."""
+    """(Tensor, metadata) of all arrays in a capsule "arrow_array_stream": see arrow.h."""
     with cython.critical_section(stream):
         return fdl_arrow_import_stream(<PyObject *>stream)
 
 
 def arrow_nulls(schema, array):
-    """How many values of an Arrow array are null; None if that cannot be known: see arrow.h."""
+    """How many values of an Arrow array are null; None if unknown: see arrow.h."""
     with cython.critical_section(array):
         return fdl_arrow_nulls(<PyObject *>schema, <PyObject *>array)
 
 
 def arrow_stream_nulls(stream):
-    """The same for the arrays in a capsule "arrow_array_stream", which is read to its end."""
+    """How many values of the arrays in a capsule "arrow_array_stream" are null; reads the stream to
+    its end."""
     with cython.critical_section(stream):
         return fdl_arrow_stream_nulls(<PyObject *>stream)
 
 
 def as_bytes(Tensor tensor not None):
     """A view of a compact tensor, in row-major or column-major order, as uint8 of shape (nbytes,).
-    BufferError if it has gaps."""
+    BufferError if the elements have gaps."""
     cdef DLTensor *source = &tensor.description.managed.dl_tensor
     cdef DLTensor result = source[0]
     cdef fastdl_layout layout
@@ -517,7 +520,7 @@ cdef int check_host(Tensor tensor, str what) except -1:
 
 
 cdef int check_numbers(Tensor tensor, str what) except -1:
-    """The same, and TypeError unless Python has numbers for the elements."""
+    """check_host, and TypeError unless Python has numbers for the elements."""
     check_host(tensor, what)
     if not fdl_has_numbers(tensor.description.managed.dl_tensor.dtype):
         raise TypeError(
@@ -537,7 +540,7 @@ def has_numbers(Tensor tensor not None):
 
 
 def only_element(Tensor tensor not None, str what not None):
-    """The element of a host tensor of exactly one, for the method `what`."""
+    """The element of a host tensor with exactly one, for the method `what`."""
     check_numbers(tensor, what)
     return fdl_first_of(
         &tensor.description.managed.dl_tensor, tensor.description.managed.flags)
@@ -660,14 +663,14 @@ cdef const DLPackExchangeAPI *tensor_table() noexcept:
 
 
 def check_values(x, Tensor tensor not None, uint32_t facts):
-    """Refuses `tensor` if its producer `x`, whose type has these facts, is a lazy view: see
-    fastdl.h."""
+    """Refuses `tensor` if its memory does not hold the values of its producer `x`, whose type has
+    these facts (a lazy view): see fastdl.h."""
     fastdl_check_values_(<PyObject *>x, &tensor.description.managed.dl_tensor, facts)
 
 
 def keep_memory(x, Tensor tensor not None, uint32_t facts):
-    """Keeps what the memory of `x`, whose type has these facts, needs alive as long as `tensor`,
-    which was just imported and shares it."""
+    """Keeps the owner of the memory of `x`, whose type has these facts, alive as long as `tensor`,
+    which was just imported from it and shares the memory."""
     fdl_keep_memory(tensor.description.block, <PyObject *>x, facts)
 
 
@@ -677,8 +680,8 @@ def keep_alive(Tensor tensor not None, x):
 
 
 def delete_with(Tensor tensor not None, deleter):
-    """Calls `deleter` (None: nothing) once, when the memory of `tensor`, which driver.on_memory has
-    just made, is no longer used; the collector is not shown its owner."""
+    """Calls `deleter` (None: nothing) once, when the memory of `tensor`, a new result of
+    driver.on_memory, is no longer used; the collector does not visit its owner."""
     fdl_delete_with(
         tensor.description.block, NULL if deleter is None else <PyObject *>deleter)
 
@@ -703,7 +706,7 @@ def sole_owner(dict answers not None, key):
             return owner
         owner = base
         base = None
-        if Py_REFCNT(<PyObject *>owner) != 2:  # of the view, and the one here
+        if Py_REFCNT(<PyObject *>owner) != 2:  # one from the view, one from here
             return None
 
 
@@ -726,11 +729,11 @@ cdef class Tensor:
     shape, type and device are immutable. Host tensors can be pickled, from protocol 5 on out of
     band without a copy.
 
-    A host tensor of exactly one element is a number to int, float, complex, round, math and format;
-    an integer without dimensions is also an index. `x in tensor` compares the number x with each
-    element of a host tensor as Python compares numbers: 0.1 is in no float32 tensor. A tensor is
-    equal only to itself. Comparing it with anything but None raises TypeError; to compare values,
-    use numpy.array_equal(tensor.numpy(), x).
+    int, float, complex, round, math and format accept a host tensor of exactly one element as a
+    number; an integer without dimensions is also an index. `x in tensor` compares the number x with
+    each element of a host tensor as Python compares numbers: no float32 tensor contains 0.1. A
+    tensor is equal only to itself. Comparing it with anything but None raises TypeError; to compare
+    values, use numpy.array_equal(tensor.numpy(), x).
 
     >>> import numpy as np
     >>> array = np.arange(6, dtype="float32").reshape(2, 3)
@@ -767,7 +770,7 @@ cdef class Tensor:
     def strides(self):
         """Steps between neighbours in each dimension, in elements, as given by the producer.
 
-        Those of dimensions of size 1, and of tensors without elements, may be anything.
+        Strides of dimensions of size 1, and of tensors without elements, may be anything.
 
         >>> fastdl.from_dlpack(np.zeros((2, 3))[:, ::-1]).strides
         (3, -1)
@@ -826,7 +829,7 @@ cdef class Tensor:
 
     @property
     def device(self):
-        """Where the memory is, a fastdl.Device.
+        """The device of the memory, a fastdl.Device.
 
         >>> fastdl.empty(6).device
         Device('cpu:0')
@@ -851,7 +854,8 @@ cdef class Tensor:
 
     @property
     def readonly(self):
-        """Whether the elements must not be written. Views and exports keep it; a copy is writable.
+        """Whether the elements must not be written. Views and exports inherit this; a copy is
+        writable.
 
         >>> fastdl.asarray(b"abc").readonly, fastdl.asarray(bytearray(b"abc")).readonly
         (True, False)
@@ -960,8 +964,8 @@ cdef class Tensor:
     def T(self):
         """The transpose of a matrix: a view with rows and columns exchanged.
 
-        ValueError unless there are two dimensions, as in the array API standard; `mT` takes
-        more, and `permute` any number.
+        ValueError unless there are two dimensions, as in the array API standard; `mT` accepts more,
+        and `permute` any number.
 
         >>> fastdl.from_dlpack(np.arange(6).reshape(2, 3)).T.tolist()
         [[0, 3], [1, 4], [2, 5]]
@@ -997,8 +1001,8 @@ cdef class Tensor:
 
         shape: sizes in elements, as ints or as one sequence of ints; one of them may be -1, and is
         computed from the others. ValueError if the shape does not hold as many elements.
-        CopyRequiredError, which is a ValueError too, if no strides describe the result: a copy with
-        copy() first.
+        CopyRequiredError, which is a ValueError too, if no strides describe the result: call copy()
+        first.
 
         >>> x = fastdl.from_dlpack(np.arange(6)).reshape(2, -1)
         >>> x.tolist()
@@ -1014,7 +1018,7 @@ cdef class Tensor:
     def flatten(self):
         """A view of all elements in row-major order, in one dimension: reshape(-1). Never copies.
 
-        CopyRequiredError, which is a ValueError too, if no stride describes the result: copy()
+        CopyRequiredError, which is a ValueError too, if no stride describes the result: call copy()
         first, as in x.copy().flatten().
 
         >>> x = fastdl.from_dlpack(np.arange(6).reshape(2, 3))
@@ -1026,8 +1030,9 @@ cdef class Tensor:
     def squeeze(self, axis=None):
         """A view without dimensions of size 1.
 
-        axis: which ones, as an int or a sequence of ints, negative ones counted from the last;
-        None: all of size 1. ValueError for a dimension of another size, or that does not exist.
+        axis: the dimensions to drop, as an int or a sequence of ints, negative ones counted from
+            the last; None: all of size 1. ValueError for a dimension of another size, or that does
+            not exist.
         `unsqueeze` is the opposite.
 
         >>> x = fastdl.empty((1, 3, 1))
@@ -1039,7 +1044,8 @@ cdef class Tensor:
     def unsqueeze(self, axis):
         """A view with a new dimension of size 1.
 
-        axis: which dimension of the view it is, an int from 0 to ndim; negative ones count from the
+        axis: the index of the new dimension in the view, an int from 0 to ndim; negative ones count
+            from the
         last of the view. ValueError for another axis, or if there are 64 dimensions already.
 
         >>> x = fastdl.empty((2, 3))
@@ -1052,9 +1058,9 @@ cdef class Tensor:
         """A read-only view with elements repeated, along dimensions of size 1 and new ones.
 
         shape: the sizes of the view, as ints or as one sequence of ints; -1 keeps a size. New
-        dimensions come before the first. What is repeated has stride 0 and takes no memory. The
-        view is read-only, like that of numpy.broadcast_to, even if nothing is repeated: a write to
-        one element would show in others, which consumers assume to be separate memory.
+            dimensions come before the first. Repeated dimensions have stride 0 and take no memory.
+            The view is read-only, like that of numpy.broadcast_to, even if nothing is repeated: a
+            write to one element would change others, which consumers assume to be separate memory.
 
         ValueError if a dimension of another size than 1 would change, or if the bytes of all
         elements are more than a 64-bit count can hold. BufferError for elements that share bytes.
@@ -1068,8 +1074,9 @@ cdef class Tensor:
     def view(self, dtype):
         """The same bytes as elements of another type: bits are reinterpreted, not converted.
 
-        dtype: whatever fastdl.DType takes. If its elements have another size, the size of the last
-        dimension changes. ValueError if that would not be an integer, or if there is no dimension.
+        dtype: anything that fastdl.DType accepts. If its elements have another size, the size of
+            the last dimension changes. ValueError if that size would not be an integer, or if there
+            is no dimension.
         CopyRequiredError, which is a ValueError too, if the last dimension has gaps, or if a stride
         or the address does not fit the new elements. BufferError for elements that share bytes,
         before or after.
@@ -1089,8 +1096,8 @@ cdef class Tensor:
         """A read-only view of the same elements. This tensor is unchanged.
 
         Views and numpy() of the view are read-only too, and exports have the flag, which torch and
-        tvm-ffi ignore; copies are writable. It prevents writing by mistake: code that has this
-        tensor or its source may still write, and the view shows the change.
+        tvm-ffi ignore; copies are writable. This prevents writing by mistake only: code that has
+        this tensor or its source may still write, and the view shows the change.
 
         >>> x = fastdl.empty(3)
         >>> x.as_readonly().numpy().flags.writeable, x.readonly
@@ -1128,7 +1135,8 @@ cdef class Tensor:
                 f"item() needs exactly one element, got {describe(self)} with {layout.size}")
         return only_element(self, "item()")
 
-    # If a type has a buffer but none of these, Python reads its memory as text: int(b"7") is 7.
+    # If a type has a buffer but none of these methods, Python reads its memory as text: int(b"7")
+    # is 7.
 
     def __int__(self):
         return policy.values.number(self, int)
@@ -1196,10 +1204,10 @@ cdef class Tensor:
         return policy.numpy.numpy(self)
 
     def copy(self):
-        """A writable row-major copy on the host, of a tensor that is there.
+        """A writable row-major copy, on the host, of a host tensor.
 
         BufferError on other devices, where the tensor's own library makes copies. Pinned memory is
-        copied to ordinary memory. MemoryError if there is not enough.
+        copied to ordinary memory. MemoryError if memory runs out.
 
         >>> x = fastdl.asarray(b"abc").copy()
         >>> x.readonly, x.tolist()
@@ -1212,8 +1220,8 @@ cdef class Tensor:
     def contiguous(self):
         """The tensor itself if it is contiguous in row-major order, else a row-major copy.
 
-        The copy is writable, and made as by `copy`, with the same errors. `is_contiguous` tells
-        whether one is needed.
+        The copy is writable, and made as by `copy`, with the same errors. It is made unless
+        `is_contiguous()`.
 
         >>> x = fastdl.from_dlpack(np.arange(6).reshape(2, 3))
         >>> x.contiguous() is x, x.T.contiguous().strides
@@ -1226,14 +1234,15 @@ cdef class Tensor:
         return policy.placement.to_device(self, self.device, copy=True)
 
     def to(self, device, *, stream=None):
-        """The tensor on `device`: itself if it is there already, or a writable row-major copy of
-        memory of CUDA or ROCm on the host.
+        """The tensor on `device`: itself if it is there already, or a writable row-major copy, on
+        the host, of CUDA or ROCm memory.
 
-        Pinned memory counts as being on the CPU. stream: a stream of this tensor's device. It makes
-        the copy, after all known work on this tensor, and the host waits for it; a tensor that
-        needs no copy is ready on it. None, -1: the thread's work stream makes the copy.
+        Pinned memory counts as being on the CPU. stream: a stream of this tensor's device. The copy
+        is made on it, after all known work on this tensor, and the host waits for the copy; a
+        tensor that needs no copy is ready on that stream. None, -1: the copy is made on the
+        thread's work stream.
 
-        BufferError for every other move, which a library can do (`fastdl.convert(x, torch.Tensor,
+        BufferError for every other move (use a library: `fastdl.convert(x, torch.Tensor,
         device="cuda:0")`), without the driver of the device, or if `stream` is being captured.
         TypeError for a dtype: fastdl does not convert values.
 
@@ -1246,7 +1255,7 @@ cdef class Tensor:
         return policy.placement.to_device(self, device, copy=None, stream=stream)
 
     def to_device(self, device, /, *, stream=None):
-        """The same as to(device, stream=stream), under the name in the array API standard.
+        """to(device, stream=stream), under its name in the array API standard.
 
         >>> x = fastdl.empty(3)
         >>> x.to_device("cpu") is x
@@ -1257,7 +1266,7 @@ cdef class Tensor:
     # ---- work in flight ----
 
     def record(self, stream):
-        """Tells fastdl that other code has queued work on this memory on `stream`.
+        """Records that other code has queued work on this memory on `stream`.
 
         A consumer on another stream then waits for that work. BufferError without a driver, or if
         `stream` is being captured.
@@ -1265,10 +1274,10 @@ cdef class Tensor:
         policy.streams.record(self, stream)
 
     def release(self, stream):
-        """Tells fastdl that only work already queued on `stream` still uses the tensor.
+        """Declares that only work already queued on `stream` still uses the tensor.
 
         The producer may reuse the memory as soon as the tensor is dropped, and does not know
-        `stream`. If its type has an exchange table, its current stream is made to wait for
+        `stream`. If its type has an exchange table, its library's current stream waits for
         `stream`; otherwise this call waits on the host. Drop the tensor and its views afterwards.
         """
         policy.streams.release(self, stream)
@@ -1279,9 +1288,9 @@ cdef class Tensor:
                    version=None):
         """Exports the tensor as a DLPack capsule: the producer's side of the protocol.
 
-        stream: for CUDA and ROCm, the stream the consumer will use; otherwise None or -1.
-        max_version: the newest (major, minor) the consumer reads; from (1, 0) on the capsule is
-            versioned, else legacy (BufferError for read-only data).
+        stream: for CUDA and ROCm, the stream that the consumer will use; otherwise None or -1.
+        max_version: the newest (major, minor) that the consumer reads; from (1, 0) on the capsule
+            is versioned, else legacy (BufferError for read-only data).
         dl_device: where the consumer wants the data, as (type, id).
         copy: True forces a copy, False forbids one, None leaves it open.
         version: the form of the 2022 draft, 100 * major + 10 * minor; not with max_version.
@@ -1321,8 +1330,8 @@ cdef class Tensor:
     def __arrow_c_array__(self, requested_schema=None):
         """The capsules (schema, array) of the Arrow C data interface, for host data of one
         dimension, or of two: a table with the columns column_0, column_1, ..., which
-        polars.DataFrame and pyarrow.table take (polars.Series gets structs). They share the memory
-        where elements, or those of a column, have no gaps, and are no bools, which are bits in
+        polars.DataFrame and pyarrow.table accept (polars.Series gets structs). The memory is shared
+        if the elements, or those of each column, have no gaps and are not bools, which are bits in
         Arrow; otherwise it is copied.
 
         requested_schema is ignored, as the interface allows. BufferError for types that Arrow does
@@ -1342,8 +1351,8 @@ cdef class Tensor:
 
     @property
     def __array_interface__(self):
-        """Version 3 of the interface that NumPy and Pillow read: host data of NumPy's own types
-        (AttributeError elsewhere)."""
+        """Version 3 of the interface that NumPy and Pillow read, for host data of NumPy's own types
+        (AttributeError otherwise)."""
         typestr = typestr_of(self.dtype)
         if not self.device.is_host or typestr is None:
             raise AttributeError(f"{describe(self)} has no __array_interface__: use DLPack")
@@ -1360,7 +1369,7 @@ cdef class Tensor:
         }
 
     def tobytes(self):
-        """The same as bytes(): the elements in row-major order, without gaps. Host data only
+        """bytes() of the tensor: the elements in row-major order, without gaps. Host data only
         (BufferError).
 
         >>> fastdl.from_dlpack(np.array([[1, 2], [3, 4]], "u1").T).tobytes()
@@ -1413,8 +1422,8 @@ cdef double nothing[2]
 
 
 cdef char *first_byte(const DLTensor *tensor) noexcept:
-    """The address of the elements. Without elements that may be NULL, for which NumPy would
-    allocate writable memory of its own: then it is a dummy address."""
+    """The address of the elements. If that is NULL, as it may be without elements, a dummy address:
+    for NULL, NumPy would allocate writable memory of its own."""
     return <char *>(tensor.data if tensor.data is not NULL else nothing) + tensor.byte_offset
 
 

@@ -42,7 +42,7 @@ struct reader {
     unsigned bits, lanes;
 };
 
-/* The pattern of up to 16 bits. Only bytes that hold some of them are touched. */
+/* The pattern of up to 16 bits. Only bytes that hold some of those bits are read. */
 static uint32_t pattern_at(const unsigned char *at, unsigned bit, unsigned bits)
 {
     uint32_t pattern = at[0];
@@ -169,7 +169,8 @@ static const fdl_float_form *form_of(DLDataType dtype)
     return row != NULL && row->form.exponent != 0 ? &row->form : NULL;
 }
 
-/* 0 if Python has no numbers for the type, which has passed fastdl_check. */
+/* Fills in the reader of a type, which has passed fastdl_check; 0 if Python has no numbers for
+ * it. */
 static int find_reader(DLDataType dtype, reader *type)
 {
     type->bits = dtype.bits;
@@ -240,7 +241,7 @@ static void begin(walk *w, const DLTensor *tensor, uint64_t flags)
     w->start = (const unsigned char *)((uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset);
 }
 
-/* The element at `at`, or if they are packed the next one. */
+/* The element at `at` or, if elements are packed, the next one. */
 static PyObject *next_element(walk *w, const unsigned char *at)
 {
     uint64_t bits = w->passed;
@@ -318,7 +319,7 @@ int fdl_any_equals(const DLTensor *tensor, uint64_t flags, PyObject *number)
     walk w;
     (void)fastdl_check(tensor, flags, &layout);
     if (layout.size == 0)
-        return 0; /* but there may be many rows */
+        return 0; /* so that no rows are walked */
     begin(&w, tensor, flags);
     return any_equals(&w, 0, w.start, number);
 }

@@ -22,7 +22,7 @@ typedef struct {
     int64_t shape[FASTDL_MAX_NDIM], strides[FASTDL_MAX_NDIM];
 } view_parts;
 
-/* Without dimensions yet. */
+/* Starts a view, without dimensions yet. */
 static void begin(view_parts *view, PyObject *tensor, const char *verb)
 {
     fdl_description *own = fdl_description_in(tensor);
@@ -84,7 +84,7 @@ static PyObject *raise_copy_required(const view_parts *view, const char *why)
 static const char share_bytes[] = "its elements share bytes, so only row-major order is defined: "
                                   "use numpy() first";
 
-/* The Tensor, if the view is possible. */
+/* The new Tensor; NULL with an exception if the view is impossible. */
 static PyObject *finish(view_parts *view)
 {
     fastdl_layout layout;
@@ -200,8 +200,7 @@ static int complete_shape(view_parts *view)
     return 1;
 }
 
-/* Whether dimension `i` and the `count` elements after it, which lie `step` apart, can be walked as
- * one. */
+/* Whether dimension `i` and the `count` elements after it, which are `step` apart, form one run. */
 static int continues(const DLTensor *tensor, int32_t i, int64_t count, int64_t step)
 {
     int64_t next;
@@ -503,8 +502,8 @@ static int take_integer(view_parts *view, PyObject *number)
     return 0;
 }
 
-/* Whether the key fits the tensor; *skipped: the number of dimensions that an Ellipsis stands
- * for. */
+/* Checks the number of keys: 0, with *skipped the number of dimensions that an Ellipsis stands for;
+ * -1 with IndexError. */
 static int count_keys(PyObject *const *keys, Py_ssize_t n, const DLTensor *source, int32_t *skipped)
 {
     Py_ssize_t ellipses = 0, added = 0, integers = 0, taken;
@@ -564,7 +563,7 @@ static int select_parts(view_parts *view, PyObject *const *keys, Py_ssize_t n)
     return 0;
 }
 
-/* The view of a part, which needs no further checks. */
+/* The view of a part of a tensor, which needs no further checks. */
 static PyObject *finish_part(view_parts *view)
 {
     DLTensor *result = &view->result;

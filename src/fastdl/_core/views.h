@@ -2,9 +2,9 @@
  *
  * Views of a Tensor: a part of its memory, or all of it in another shape, order or type.
  *
- * Each function returns a new Tensor on the block of `tensor`, read-only if that is, or NULL with
- * an exception: TypeError for arguments of another type, ValueError for a view that cannot exist,
- * CopyRequiredError for one that only a compact copy allows, BufferError if elements share bytes
+ * Each function returns a new Tensor on the block of `tensor`, read-only if `tensor` is, or NULL
+ * with an exception: TypeError for arguments of another type, ValueError for an impossible view,
+ * CopyRequiredError for a view that only a compact copy allows, BufferError if elements share bytes
  * and the view would not be in row-major order, MemoryError. The memory is not read, so it may be
  * on any device.
  */
@@ -13,21 +13,21 @@
 
 #include "object.h"
 
-/* `sizes`, here and below, and `axes`: a tuple of ints, or of one sequence of ints. One size may be
- * -1: it is computed from the others. */
+/* The same elements in another shape. `sizes`, here and below, and `axes` are a tuple of ints, or
+ * of one sequence of ints. One size may be -1: it is computed from the others. */
 PyObject *fdl_reshape(PyObject *tensor, PyObject *sizes);
 
-/* Dimension i of the view is dimension axes[i] of the tensor. */
+/* The dimensions in another order: dimension i of the view is dimension axes[i] of the tensor. */
 PyObject *fdl_permute(PyObject *tensor, PyObject *axes);
 
 /* The transpose of a matrix, or with `stacked` of each matrix in a stack: the last two dimensions
  * change places. */
 PyObject *fdl_transpose(PyObject *tensor, int stacked);
 
-/* Without the dimensions `axis`, an int or a sequence of ints, each of size 1; None: all such. */
+/* Drops the dimensions `axis`, an int or a sequence of ints, each of size 1; None: all such. */
 PyObject *fdl_squeeze(PyObject *tensor, PyObject *axis);
 
-/* With a new dimension of size 1, which is dimension `axis` of the view, an int. */
+/* Adds a dimension of size 1, which is dimension `axis` of the view, an int. */
 PyObject *fdl_unsqueeze(PyObject *tensor, PyObject *axis);
 
 /* Dimensions of size 1 become any size, and new ones come before the first; -1 keeps a size. Always

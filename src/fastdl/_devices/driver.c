@@ -192,7 +192,7 @@ int fdl_is_in_use(fdl_driver *driver, int32_t ordinal)
 }
 
 /* Whether the primary context of a device, which was retained once, has not been reset since. A
- * reset changes its id, but not its handle. An older driver can only tell whether it is alive
+ * reset changes its id, but not its handle. An older driver can only report whether it is alive
  * now. */
 static int is_unbroken(fdl_driver *driver, int32_t ordinal, void *context)
 {

@@ -7,16 +7,16 @@
  * missing.
  *
  * All calls are made with the device current (HIP) or its primary context (CUDA), and the previous
- * one is restored afterwards. If another context of the device is current, to which the default
- * streams 0, 1 and 2 belong then, they are refused. Primary contexts are retained once and never
- * released; but a reset of the device destroys them with everything in them. fdl_enter notices
- * that.
+ * one is restored afterwards. If another context of the device is current, the default streams 0, 1
+ * and 2, which then belong to that context, are refused. Primary contexts are retained once and
+ * never released; but a reset of the device destroys them with everything in them. fdl_enter
+ * notices that.
  *
  * No call is made with the GIL held. Any of them can wait for a lock that the driver holds while it
  * runs callbacks; a callback that waits for the GIL would then deadlock. So fdl_enter releases the
- * GIL, and fdl_leave takes it again: between the two Python must not be used. Every function may be
+ * GIL, and fdl_leave reacquires it: between the two Python must not be used. Every function may be
  * called on any thread, with or without a Python thread state, unless it says otherwise, but not in
- * a callback of the driver itself: there, the work of a deleter is put off (put_off.h).
+ * a callback of the driver itself: there, the work of a deleter is deferred (put_off.h).
  *
  * Functions return 0, or -1 with *failure filled in.
  */
@@ -81,7 +81,7 @@
       NULL, 1)                                                                                     \
     X(cu_copy_2d, (const void *parameters, void *stream), "cuMemcpy2DAsync_v2", NULL, 1)
 
-/* The same for HIP. */
+/* The calls that only HIP has, or has in a different form. */
 #define FDL_HIP_CALLS(X)                                                                           \
     X(hip_get_device, (int *ordinal), NULL, "hipGetDevice", 1)                                     \
     X(hip_set_device, (int ordinal), NULL, "hipSetDevice", 1)                                      \
@@ -141,9 +141,9 @@ static inline int fdl_context_is_gone(int code)
     return code == FDL_INVALID_CONTEXT || code == FDL_CONTEXT_IS_DESTROYED;
 }
 
-/* Whether events may be queried. On HIP before 7.2.1 that, and whatever may make the host wait,
- * breaks a capture of any thread, in any capture mode (ROCm/rocm-systems#3176), and whether there
- * is one is unknown. */
+/* Whether events may be queried. On HIP before 7.2.1 a query, like any call that may make the host
+ * wait, breaks a capture of any thread, in any capture mode (ROCm/rocm-systems#3176), and whether
+ * there is a capture is unknown. */
 int fdl_may_query(const fdl_driver *driver);
 
 /* Calls a member of FDL_*_CALLS and returns the driver's code. Every call is made through this or
@@ -151,21 +151,21 @@ int fdl_may_query(const fdl_driver *driver);
 #define FDL_CALL(driver, member, ...) fdl_driver_answer(driver, (driver)->member(__VA_ARGS__))
 
 /* HIP stores the code of a failure as the thread's last error, and a library that queries it after
- * a launch would mistake fastdl's for its own. So this clears an error of fastdl's call, and only
- * that. */
+ * a launch would mistake fastdl's for its own. So this clears the error of fastdl's call, and no
+ * other. */
 int fdl_driver_answer(const fdl_driver *driver, int code);
 
-/* The same: 0, or -1 with the name of the call and of the error. */
+/* FDL_CALL: 0, or -1 with a failure that names the call and the error. */
 #define FDL_TRY(driver, failure, member, ...)                                                      \
     fdl_driver_check(driver, offsetof(fdl_driver, member), FDL_CALL(driver, member, __VA_ARGS__),  \
                      failure)
 
-/* Turns the code that a member returned into a message. 0 for success. */
+/* Turns the code that a member returned into a failure: 0 for success, or -1. */
 int fdl_driver_check(const fdl_driver *driver, size_t member, int code, fdl_failure *failure);
 
 /* ---- current devices ---- */
 
-/* What was current before fdl_enter. */
+/* The state before fdl_enter. */
 typedef struct {
     const fdl_driver *driver;
     void *paused;  /* see lifetime.h */
@@ -175,22 +175,22 @@ typedef struct {
     int ordinal;   /* HIP */
 } fdl_scope;
 
-/* Makes device `ordinal` current on this thread: on CUDA its primary context. Fails if another one
- * of its contexts is current, a green one for example, since the default streams of the caller are
- * those of that context. Releases the GIL until fdl_leave, unless the caller has done so. A caller
- * that needs Python in between, with the device current, releases and takes the GIL itself. After a
- * failure nothing has changed: do not call fdl_leave. */
+/* Makes device `ordinal` current on this thread: on CUDA its primary context. Fails if another
+ * context of the device is current, a green one for example, since the default streams of the
+ * caller are those of that context. Releases the GIL until fdl_leave, unless the caller has done
+ * so. A caller that needs Python in between, with the device current, releases and reacquires the
+ * GIL itself. After a failure nothing has changed: do not call fdl_leave. */
 int fdl_enter(fdl_driver *driver, int32_t ordinal, fdl_scope *scope, fdl_failure *failure);
 
-/* Restores what was current before fdl_enter, even if other code has changed it since, and takes
- * the GIL again. */
+/* Restores the state before fdl_enter, even if other code has changed it since, and reacquires the
+ * GIL. */
 void fdl_leave(const fdl_scope *scope);
 
 /* CUDA: identifies a *life* of the primary context of a device, the time between two resets.
  * Everything created in it belongs to one life: handles of another life are invalid, and its work
- * has ended. As noticed by the last fdl_enter. Before CUDA 12, a reset after which another library
- * has used the device again goes unnoticed. On HIP, whose hipDeviceReset cannot be noticed, always
- * NULL. */
+ * has ended. The life is that at the last fdl_enter. Before CUDA 12, a reset after which another
+ * library has used the device again goes unnoticed. On HIP, where hipDeviceReset cannot be
+ * detected, always NULL. */
 static inline const void *fdl_life_of(const fdl_driver *driver, int32_t ordinal)
 {
     return fdl_load_pointer(&driver->lives[ordinal]);
@@ -199,12 +199,12 @@ static inline const void *fdl_life_of(const fdl_driver *driver, int32_t ordinal)
 /* Whether any code uses a device: on CUDA, whether its primary context is alive; on HIP always. */
 int fdl_is_in_use(fdl_driver *driver, int32_t ordinal);
 
-/* Whether that life has not ended. Call it in a scope of any device. */
+/* Whether a life has not ended. Call it in a scope of any device. */
 int fdl_is_alive(fdl_driver *driver, int32_t ordinal, const void *life);
 
 /* ---- streams ---- */
 
-/* The handle that the driver takes for a stream in DLPack's numbers. */
+/* The driver's handle of a stream in DLPack's numbers. */
 static inline void *fdl_handle(int64_t stream)
 {
     return (void *)(uintptr_t)(uint64_t)stream;
@@ -224,19 +224,20 @@ static inline int fdl_same_capture(const fdl_capture *one, const fdl_capture *ot
     return one->active && other->active && one->id == other->id;
 }
 
-/* Queries it. Fails if the stream cannot be used because another one is capturing (CUDA's 906). The
- * device of the stream is current. */
+/* Fills in the capture of a stream. Fails if the stream cannot be used because another one is
+ * capturing (CUDA's 906). The device of the stream is current. */
 int fdl_capture_of(fdl_driver *driver, int64_t stream, fdl_capture *capture, fdl_failure *failure);
 
-/* Around calls that would break a capture of another thread: returns the mode to restore. */
+/* Call these around calls that would break a capture of another thread; the first returns the mode
+ * to restore. */
 int fdl_relax_captures(fdl_driver *driver);
 void fdl_restore_captures(fdl_driver *driver, int mode);
 
 /* ---- for tests ---- */
 
 /* Drops the driver of that kind, whose contexts stay retained, and uses the library at `path`
- * instead, if there is one; "": the system's own, which is searched for again. No tensor on a
- * device and no other thread may use it meanwhile. */
+ * instead, if there is one; "": the system's own, which is searched for again. No device tensor and
+ * no other thread may use the driver meanwhile. */
 void fdl_driver_replace(int kind, const char *path);
 
 #endif

@@ -31,7 +31,7 @@ from fastdl._devices.native cimport (
 
 cdef int check(int failed, const fdl_failure *failure, Tensor tensor=None, const char *what=NULL,
                int64_t stream=-1) except -1:
-    """Raises the failure of a function below, about `tensor` if that is given: see object.h."""
+    """Raises the failure of a C function, about `tensor` if given: see object.h."""
     if not failed:
         return 0
     if tensor is None:
@@ -58,9 +58,9 @@ cdef fdl_work *work_of(Tensor tensor) except NULL:
 
 
 def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
-    """Notes that device memory that was just imported is ready on `source`; `stream` waits for it.
+    """Records that just imported device memory is ready on `source`; `stream` waits for that.
 
-    Re-imported memory, from a library that holds a Tensor, also keeps its other work in flight.
+    Memory re-imported from a library that holds a Tensor also keeps its other work in flight.
     """
     cdef fdl_failure failure
     if tensor.description.block.work is not NULL:
@@ -73,8 +73,8 @@ def ready_on(Tensor tensor not None, int64_t source, int64_t stream):
 
 
 def ready_on_other_device(Tensor tensor not None, int32_t ordinal, int64_t stream):
-    """The same for memory that its producer made ready on `stream` of another device than it names,
-    as is valid for managed memory: that stream of its own device waits."""
+    """ready_on for memory that is ready on a stream of device `ordinal` other than its own, as is
+    valid for managed memory: `stream` of its own device waits."""
     cdef fdl_failure failure
     check(fdl_work_record_on(work_of(tensor), ordinal, stream, &failure), &failure,
           tensor, b"ordered after its producer, on stream", stream)
@@ -82,7 +82,7 @@ def ready_on_other_device(Tensor tensor not None, int32_t ordinal, int64_t strea
 
 
 def ready_for(Tensor tensor not None, int64_t stream):
-    """The same for memory from an exchange table, whose library knows the source."""
+    """ready_on for memory from an exchange table, whose library reports the source."""
     fdl_ready_for(tensor, stream)
 
 
@@ -134,7 +134,7 @@ def to_host(Tensor tensor not None, int64_t stream=-1):
 
 def find_pointer(int32_t type, address):
     """(device type, number) of the memory at an address, from the driver for a device type; None if
-    the driver does not know it."""
+    the memory is unknown to the driver."""
     cdef fdl_failure failure
     cdef DLDevice found
     check(fdl_pointer_find(find_driver(type), <const void *><uintptr_t>address, &found, &failure),
@@ -177,7 +177,7 @@ def work_stream(int32_t type, int32_t ordinal):
 
 @cython.final
 cdef class StreamScope:
-    """Between `begin` and `end` a stream is the work stream of a thread for a device."""
+    """Makes a stream the work stream of a thread for a device, between `begin` and `end`."""
 
     cdef fdl_stream_scope scope
     cdef bint entered
@@ -242,7 +242,7 @@ def check_number(int32_t type, int32_t id, int64_t stream):
 
 
 def check_stream(int32_t type, int32_t ordinal, int64_t stream):
-    """BufferError if to use `stream`, of a device with a driver, would break a graph capture."""
+    """BufferError if using `stream`, of a device with a driver, would break a graph capture."""
     cdef fdl_scope scope
     cdef fdl_capture capture
     cdef fdl_failure failure
@@ -259,10 +259,10 @@ def check_stream(int32_t type, int32_t ordinal, int64_t stream):
 
 
 def call_on(tuple device, bint required, function, dict keywords):
-    """`function(**keywords)` with `device`, (type, number), current, if it has a driver. The
-    previous device is restored afterwards, even if the function changed it.
+    """Calls `function(**keywords)` with `device`, (type, number), as the current device, if it has
+    a driver. The previous device is restored afterwards, even if the function changed it.
 
-    If the device cannot be made current, BufferError if that is `required`.
+    BufferError if this is `required` and the device cannot be made current.
     """
     cdef fdl_scope scope
     cdef fdl_failure failure
@@ -292,7 +292,7 @@ def is_loaded():
 
 
 def deferred():
-    """(releases that were put off so far, those that are waiting now): see put_off.h."""
+    """(releases deferred so far, releases that are waiting now): see put_off.h."""
     cdef int64_t so_far, waiting
     fdl_put_off_count(&so_far, &waiting)
     return so_far, waiting

@@ -6,7 +6,7 @@
 #include "_memory/layout.h"
 
 struct fdl_event {
-    fdl_event *next; /* in the list of those kept for reuse */
+    fdl_event *next; /* in the list of events kept for reuse */
     fdl_driver *driver;
     void *handle;
     int32_t ordinal;
@@ -16,7 +16,8 @@ struct fdl_event {
 
 #define INVALID_HANDLE 400
 
-/* An unused event of this life of the context: those of earlier lives are gone. */
+/* An unused event of the current life of the context, or NULL; events of earlier lives are
+ * freed. */
 static fdl_event *take_kept(fdl_driver *driver, int32_t ordinal)
 {
     const void *life = fdl_life_of(driver, ordinal);
@@ -40,7 +41,7 @@ static fdl_event *take_kept(fdl_driver *driver, int32_t ordinal)
 
 #define DISABLE_TIMING 2u /* the fastest kind, in both */
 
-/* In a scope of device `ordinal`. */
+/* A new event. In a scope of device `ordinal`. */
 static fdl_event *new_event(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
     fdl_event *event = malloc(sizeof(fdl_event));
@@ -59,8 +60,8 @@ static fdl_event *new_event(fdl_driver *driver, int32_t ordinal, fdl_failure *fa
 
 #define MOST_KEPT 1024
 
-/* In a scope of any device: destroys a surplus event, unless that may make the host wait, as on
- * HIP, and so break a capture. */
+/* Destroys a surplus event, unless that may make the host wait, as on HIP, and so break a capture.
+ * In a scope of any device. */
 static void give_back_one(fdl_driver *driver, int32_t ordinal)
 {
     fdl_event *event;
@@ -71,7 +72,8 @@ static void give_back_one(fdl_driver *driver, int32_t ordinal)
     free(event);
 }
 
-/* In a scope of device `ordinal`: a new reference to an event of it that may be recorded. */
+/* A new reference to an event of device `ordinal` that may be recorded. In a scope of that
+ * device. */
 static fdl_event *take_event(fdl_driver *driver, int32_t ordinal, fdl_failure *failure)
 {
     fdl_event *event = take_kept(driver, ordinal);
@@ -85,7 +87,7 @@ static fdl_event *take_event(fdl_driver *driver, int32_t ordinal, fdl_failure *f
 
 /* ---- recording ---- */
 
-/* In a scope of device `ordinal`. */
+/* Records an event. In a scope of device `ordinal`. */
 static fdl_event *record_here(fdl_driver *driver, int32_t ordinal, int64_t stream,
                               fdl_failure *failure)
 {

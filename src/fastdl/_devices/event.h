@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Events: they mark the work that was queued on a stream so far, and outlive the stream.
+ * Events mark the work that was queued on a stream so far, and outlive the stream.
  *
- * An event belongs to fastdl, so any thread can wait for it, even after its stream is destroyed. A
- * limited number of events is kept for reuse by device: a queued wait refers to the recording at
- * that time, so an event can be reused as soon as its waits are queued. They are reference counted,
- * since one thread may wait for an event while another drops it.
+ * An event belongs to fastdl, so any thread can wait for it, even after its stream is destroyed.
+ * For each device a limited number of events is kept for reuse: a queued wait refers to the
+ * recording at that time, so an event can be reused as soon as its waits are queued. Events are
+ * reference counted, since one thread may wait for an event while another drops it.
  *
- * All belong to primary contexts (CUDA), since other contexts may be destroyed at any time. A
- * driver records an event only on streams of its own context, so work on streams of other contexts,
- * including their default streams, cannot be recorded; but those streams can wait for events. After
- * a reset of the device its events are gone; their work counts as ended.
+ * All events belong to primary contexts (CUDA), since other contexts may be destroyed at any time.
+ * A driver records an event only on streams of its own context, so work on streams of other
+ * contexts, including their default streams, cannot be recorded; but those streams can wait for
+ * events. After a reset of the device its events are gone; their work counts as ended.
  */
 #ifndef FASTDL_DEVICES_EVENT_H_
 #define FASTDL_DEVICES_EVENT_H_
@@ -31,15 +31,15 @@ void fdl_event_retain(fdl_event *event);
 /* Drops a reference; after the last one the event may be reused. NULL is allowed. */
 void fdl_event_release(fdl_event *event);
 
-/* Work queued on `stream` from now on starts after the event's work has ended. The device of
+/* Makes work queued on `stream` from now on start after the event's work has ended. The device of
  * `stream` is current; the event may be of another one. */
 int fdl_event_order(const fdl_event *event, int64_t stream, fdl_failure *failure);
 
-/* Waits for it on the host. In a scope of any device, like all functions here that call the
- * driver. */
+/* Waits for the event on the host. Call it in a scope of any device, like all functions here that
+ * call the driver. */
 int fdl_event_wait(const fdl_event *event, fdl_failure *failure);
 
-/* Whether its work has ended; 0 if this cannot be queried. */
+/* Whether the event's work has ended; 0 if that cannot be queried. */
 int fdl_event_is_complete(const fdl_event *event);
 
 /* Destroys the events of a driver that are kept for reuse: for tests. */

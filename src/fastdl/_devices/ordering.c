@@ -15,7 +15,7 @@
 
 struct fdl_work {
     fdl_work_end end; /* first: see block.h */
-    fdl_work *next;   /* in the list of those kept for reuse */
+    fdl_work *next;   /* in the list of works kept for reuse */
     fdl_lock lock;    /* for the edges */
     int count;
     fdl_event *edges[MAX_EDGES];
@@ -123,8 +123,8 @@ int64_t fdl_work_stream(DLDevice device)
 
 /* ---- the work of scopes that have ended ---- */
 
-/* By kind and device: edges for all work that C code has queued there. More than one tensor needs,
- * but it is unknown which tensors the code used, and the streams may be gone. */
+/* By kind and device: edges for all work that C code has queued there. These are more than a tensor
+ * needs, but it is unknown which tensors the code used, and the streams may be gone. */
 static fdl_work *left_over[2][FDL_MAX_DEVICES];
 
 static fdl_work **left_on(DLDevice device, int kind)
@@ -177,8 +177,8 @@ static void release_all(fdl_event *const *edges, int count)
 }
 
 /* Adds an edge (stealing the reference), unless it is NULL, in place of the `replaced` edges that
- * it covers; those may be gone already. 0 if there is no room. The work that they mark always keeps
- * an edge. */
+ * it covers; those may be gone already. 0 if there is no room. The work that the replaced edges
+ * mark always keeps an edge. */
 static int add_edge(fdl_work *work, fdl_event *edge, fdl_event *const *replaced, int replaced_count)
 {
     fdl_event *gone[MAX_EDGES];
@@ -261,7 +261,7 @@ static int stream_of(const DLPackExchangeAPI *table, DLDevice device, int64_t *s
     return 0;
 }
 
-/* The same for the producer. */
+/* Gets the current stream of the producer's library. 0, or -1. */
 static int producers_stream(const fdl_work *work, int64_t *stream, fdl_failure *failure)
 {
     return stream_of(work->producer, work->device, stream, failure);
@@ -290,7 +290,7 @@ static int is_idle(fdl_driver *driver, const fdl_work *work, int64_t source)
     return idle;
 }
 
-/* Makes `stream` wait for what is queued on `source` now, both of device `ordinal`, which is
+/* Makes `stream` wait for the work queued on `source` now, both of device `ordinal`, which is
  * current. Both may be in one capture. */
 static int order_streams(fdl_driver *driver, int32_t ordinal, int64_t source, int64_t stream,
                          fdl_failure *failure)
@@ -301,7 +301,7 @@ static int order_streams(fdl_driver *driver, int32_t ordinal, int64_t source, in
     return failed ? -1 : 0;
 }
 
-/* The same, where one or both may be in a capture, which must then be the same. */
+/* order_streams, if one or both streams may be in a capture, which must then be the same one. */
 static int order_streams_checked(fdl_driver *driver, const fdl_work *work, int64_t source,
                                  int64_t stream, const fdl_capture *capture, fdl_failure *failure)
 {
@@ -318,11 +318,11 @@ static int order_streams_checked(fdl_driver *driver, const fdl_work *work, int64
 /* Streams that may hold work on the memory for which there is no edge. */
 typedef struct {
     int count;
-    int64_t streams[3]; /* the producer's, that of C code, and without a driver the first one */
+    int64_t streams[3]; /* of the producer and of C code; without a driver also the first one */
 } fdl_sources;
 
-/* Finds those other than `stream`, or all if that is -1. Equal handles mean the same stream here,
- * since both streams are alive. */
+/* Finds the sources other than `stream`, or all if `stream` is -1. Equal handles mean the same
+ * stream here, since both streams are alive. */
 static int find_sources(const fdl_work *work, int64_t stream, fdl_sources *sources,
                         fdl_failure *failure)
 {
@@ -342,7 +342,7 @@ static int find_sources(const fdl_work *work, int64_t stream, fdl_sources *sourc
     return 0;
 }
 
-/* With its device current: orders `stream` after the edges. */
+/* Orders `stream` after the edges. Its device is current. */
 static int order_after(fdl_work *work, int64_t stream, const fdl_capture *capture,
                        fdl_failure *failure)
 {
@@ -363,8 +363,8 @@ static int refuse_outside_capture(fdl_failure *failure)
                       "there: pass the capturing stream or stream=-1");
 }
 
-/* For memory that is ready on a stream in a capture: orders the stream of `capture` after it, if it
- * is in the same capture. */
+/* For memory that is ready on a stream in a capture: orders the stream of `capture` after that
+ * stream, if both are in the same capture. */
 static int order_at_home(fdl_work *work, fdl_driver *driver, const fdl_capture *capture,
                          fdl_failure *failure)
 {
@@ -413,7 +413,7 @@ static int first_edge(fdl_work *work, fdl_driver *driver, int64_t source, int64_
         return -1;
     if (capture.active) {
         work->home = capture;
-        /* Unless a scope names it, the default stream was not requested explicitly, and it cannot
+        /* Unless a scope names the default stream, it was not requested explicitly, and it cannot
          * be ordered after a capture. */
         return stream == source || (stream == fdl_default_stream(work->kind) &&
                                     stream == fdl_work_stream(work->device))
@@ -588,8 +588,8 @@ int fdl_work_lend(fdl_work *work, fdl_failure *failure)
     return 0;
 }
 
-/* With the device current: the host waits for all edges, without querying which of them are
- * complete. */
+/* Waits on the host for all edges, without querying which of them are complete. The device is
+ * current. */
 static int wait_for_edges(fdl_work *work, fdl_failure *failure)
 {
     fdl_event *edges[MOST_EDGES];
@@ -603,7 +603,7 @@ static int wait_for_edges(fdl_work *work, fdl_failure *failure)
     return failed ? -1 : 0;
 }
 
-/* Waits on the host for the work queued on `source` now. */
+/* Waits on the host for the work that is queued on `source` now. */
 static int wait_for_stream(fdl_driver *driver, int64_t source, fdl_failure *failure)
 {
     fdl_capture capture;
@@ -677,7 +677,8 @@ int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure)
 
 /* ---- the caller's streams ---- */
 
-/* With the device current. */
+/* Orders two streams of a device, which is current, unless that would break a capture.
+ */
 static int order_checked(fdl_driver *driver, int32_t ordinal, int64_t source, int64_t stream,
                          fdl_failure *failure)
 {

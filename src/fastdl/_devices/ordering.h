@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work in flight: what is queued on the device memory of a block, and how later work is ordered
+ * Work in flight: the work queued on the device memory of a block, and the ordering of later work
  * after it.
  *
  * A fdl_work holds events (the *edges*), never streams: a foreign stream may be destroyed, and
@@ -29,12 +29,12 @@
  * may be pinned by the driver of a device. NULL when out of memory. */
 fdl_work *fdl_work_of(fdl_work **work, DLDevice device);
 
-/* Frees it with its edges. NULL is allowed. */
+/* Frees a fdl_work with its edges. NULL is allowed. */
 void fdl_work_free(fdl_work *work);
 
 /* For imported memory that is ready for work queued on `source` from now on: the work queued there
  * so far becomes an edge, and `stream` waits for it, unless `source` is in a capture. Without a
- * driver the two must be the same stream, which is stored: exports then work only for that stream.
+ * driver the two must be the same stream, which is stored: only exports for that stream then work.
  * Called once, before other code can reach the memory. */
 int fdl_work_ready_on(fdl_work *work, int64_t source, int64_t stream, fdl_failure *failure);
 
@@ -50,24 +50,24 @@ int fdl_work_reimported(fdl_work *work, const DLPackExchangeAPI *table, fdl_fail
  * the producer, unless `stream` is -1. Re-imported memory is ordered as by fdl_work_order. */
 int fdl_work_ready_for(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* The same for memory from C code that uses the calling thread's work stream, and may keep using
- * it; then as after fdl_work_lend. */
+/* fdl_work_ready_on for memory from C code that uses the calling thread's work stream, and may keep
+ * using it, as after fdl_work_lend. */
 int fdl_work_ready_from_c(fdl_work *work, fdl_failure *failure);
 
 /* Adds an edge for work on the memory that has been queued on `stream`. */
 int fdl_work_record(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* The same for a stream of device `ordinal`; the memory may be on another one. */
+/* fdl_work_record for a stream of device `ordinal`; the memory may be on another device. */
 int fdl_work_record_on(fdl_work *work, int32_t ordinal, int64_t stream, fdl_failure *failure);
 
 /* Orders work queued on `stream` from now on after all known work on the memory. Calls the
  * producer. Costs nothing when nothing is in flight. */
 int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* Notes that C code queues work unknown to fastdl on the calling thread's work stream: the next
- * user of the memory also waits for that stream or, if its scope has ended, for the work queued
- * there until then. Another thread that uses the memory before the scope ends cannot wait for it:
- * see fdl_work_record. */
+/* Records that C code queues work unknown to fastdl on the calling thread's work stream: the next
+ * user of the memory also waits for that stream or, if its scope has ended, for the work queued in
+ * the scope. Another thread that uses the memory before the scope ends cannot wait for it: see
+ * fdl_work_record. */
 void fdl_work_note_lent(fdl_work *work);
 
 /* fdl_work_order for the calling thread's work stream, and fdl_work_note_lent. */
@@ -78,11 +78,11 @@ int fdl_work_lend(fdl_work *work, fdl_failure *failure);
 int fdl_work_wait(fdl_work *work, fdl_failure *failure);
 
 /* Orders the next user of the memory after the work queued on `stream`: the producer's current
- * stream waits for it if there is a table; otherwise the host does. Calls the producer. */
+ * stream waits for it if there is a table; otherwise the host waits. Calls the producer. */
 int fdl_work_release(fdl_work *work, int64_t stream, fdl_failure *failure);
 
-/* Makes work queued on `stream` from now on wait for what is queued on `source` now: two streams of
- * one device, whatever memory they work on. */
+/* Makes work queued on `stream` from now on wait for the work queued on `source` now: two streams
+ * of one device, whatever memory they work on. */
 int fdl_order_streams(DLDevice device, int64_t source, int64_t stream, fdl_failure *failure);
 
 /* Whether the caller that imported the memory orders all work on it (stream=-1). */
@@ -94,28 +94,28 @@ int fdl_work_edges(fdl_work *work);
 /* ---- the work stream of a thread ---- */
 
 /* A scope in which `stream` is the thread's work stream for `device`. The caller allocates it, and
- * fills in those two. */
+ * fills in `device` and `stream`. */
 typedef struct fdl_stream_scope {
     struct fdl_stream_scope *outer;
     DLDevice device;
     int64_t stream;
-    int lent; /* something was lent to C code that works on `stream` */
+    int lent; /* memory was lent to C code that works on `stream` */
 } fdl_stream_scope;
 
 /* Begins a scope on the calling thread. */
 void fdl_stream_scope_begin(fdl_stream_scope *scope);
 
-/* Ends it. The next users of memory that was lent in it wait for its work, since the stream handle
- * may become invalid. Nothing is recorded if the stream is capturing. 1, without any effect, if the
- * thread is not in this scope. */
+/* Ends a scope. The next users of memory that was lent in the scope wait for its work, since the
+ * stream handle may become invalid. Nothing is recorded if the stream is capturing. 1, without any
+ * effect, if the thread is not in this scope. */
 int fdl_stream_scope_end(fdl_stream_scope *scope, fdl_failure *failure);
 
-/* Drops the work of all scopes: for tests. */
+/* Drops the recorded work of all ended scopes: for tests. */
 void fdl_work_forget(int kind);
 
-/* The stream for which an import without a stream is ordered: that of the innermost scope for the
- * device, otherwise the default stream. -1 for devices without numbered streams. Managed memory is
- * used by streams of CUDA, so it shares their scopes; so does pinned memory. */
+/* The stream for which an import without a stream is ordered: the stream of the innermost scope for
+ * the device, otherwise the default stream. -1 for devices without numbered streams. Managed memory
+ * is used by streams of CUDA, so it shares their scopes; so does pinned memory. */
 int64_t fdl_work_stream(DLDevice device);
 
 #endif

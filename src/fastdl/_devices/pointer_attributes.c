@@ -34,8 +34,8 @@ static int find_cuda(fdl_driver *driver, const void *pointer, DLDevice *found, f
     return 0;
 }
 
-/* Whether memory that a tensor calls managed may be managed although CU_IS_MANAGED is not set, as
- * for memory from pools. */
+/* Whether memory may be managed, as its tensor claims, although CU_IS_MANAGED is not set: memory
+ * from pools. */
 static int may_be_managed(fdl_driver *driver, const void *pointer)
 {
     int name = CU_MEMPOOL_HANDLE;

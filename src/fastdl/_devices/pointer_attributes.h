@@ -17,9 +17,10 @@
 int fdl_pointer_find(fdl_driver *driver, const void *pointer, DLDevice *found,
                      fdl_failure *failure);
 
-/* Compares that with what a tensor on a device says. Fails if the tensor is wrong, but tolerates
- * two mistakes: managed memory may be called device memory, and may name any device. Memory said to
- * be managed may be from any pool, since CUDA does not report which pools are managed. */
+/* Compares the driver's attributes with the device in a tensor. Fails if the tensor is wrong, but
+ * tolerates two mistakes: managed memory may be called device memory, and may name any device.
+ * Memory that the tensor calls managed may be from any pool, since CUDA does not report which pools
+ * are managed. */
 int fdl_pointer_check(fdl_driver *driver, const DLTensor *tensor, fdl_failure *failure);
 
 #endif

@@ -7,8 +7,8 @@
 #include "_memory/atomics.h"
 #include "_memory/lock.h"
 
-/* Whether this thread has a Python thread state. Others may be in a callback of the driver, and the
- * holder of the GIL may wait for them. */
+/* Whether this thread has a Python thread state. A thread without one may be in a callback of the
+ * driver, and the holder of the GIL may wait for it. */
 static int has_state(void)
 {
     return PyGILState_GetThisThreadState() != NULL && !fdl_state_is_temporary;
@@ -67,7 +67,7 @@ static int answer(void *unused)
     fdl_lock_take(&scheduling);
     scheduled = 0;
     fdl_lock_give(&scheduling);
-    /* Before 3.12 it can run in a subinterpreter instead, where owners cannot be released. */
+    /* Before 3.12 this call can run in a subinterpreter, where owners cannot be released. */
     if (PyInterpreterState_Get() == PyInterpreterState_Main())
         fdl_end_put_off();
     return 0;

@@ -17,14 +17,14 @@ typedef struct {
     size_t width, height, pitch;
 } row_layout;
 
-/* What is copied to the host. */
+/* A copy to the host. */
 typedef struct {
     fdl_driver *driver;
     const fdl_description *source;
     uint64_t flags; /* of the result */
     fastdl_layout layout;
     int compact;     /* the source is row-major without gaps */
-    row_layout rows; /* what the driver copies: several rows, or the whole span as one */
+    row_layout rows; /* copied by the driver: several rows, or the whole span as one */
     int64_t stream;
 } transfer;
 
@@ -37,8 +37,8 @@ static const DLTensor *tensor_of(const transfer *t)
 
 #define MAX_PITCH 0x7FFFFFFF /* CUDA's value for every device */
 
-/* Whether the elements of a tensor, at least one and not packed, are rows in row-major order: they
- * have one stride apart from that of consecutive elements. Fills in *rows if so. */
+/* Whether the elements of a tensor, at least one and not packed, form rows in row-major order, with
+ * one stride besides that of consecutive elements. Fills in *rows if so. */
 static int rows_of(const DLTensor *tensor, row_layout *rows)
 {
     fdl_walk walk;
@@ -135,7 +135,7 @@ static int copy_rows(fdl_driver *driver, void *target, const void *source, const
     return FDL_TRY(driver, failure, cu_copy_2d, &p, stream);
 }
 
-/* With the stream's device current, as in the functions below. */
+/* Queues the copy. The stream's device is current, here and below. */
 static int queue(const transfer *t, const fdl_description *result, fdl_failure *failure)
 {
     const char *source = (const char *)tensor_of(t)->data + t->layout.low;
@@ -156,7 +156,8 @@ static int wait_for_stream(const transfer *t, fdl_failure *failure)
     return FDL_TRY(t->driver, failure, stream_synchronize, fdl_handle(t->stream));
 }
 
-/* *safe: after a failure no copy is in flight, so that both sides may be freed. */
+/* Copies and waits: 0, or -1. *safe: whether, after a failure, no copy is in flight, so that both
+ * sides may be freed. */
 static int copy_to(transfer *t, fdl_description *result, int *safe, fdl_failure *failure)
 {
     fdl_failure ignored;

@@ -127,7 +127,7 @@ static inline void *fdl_pointer_get(fdl_pointer *pointer)
     return fdl_load_pointer(&pointer->value);
 }
 
-/* 1, or 0 if it had been set before. */
+/* Sets a pointer once: 1, or 0 if it had been set before. */
 static inline int fdl_pointer_set(fdl_pointer *pointer, void *value)
 {
     return fdl_set_once(&pointer->value, value);

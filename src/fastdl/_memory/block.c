@@ -6,7 +6,7 @@
 
 #include "layout.h"
 
-/* ndim is at most FASTDL_MAX_NDIM, so none of these sizes can overflow. */
+/* The size of shape and strides. ndim is at most FASTDL_MAX_NDIM, so it cannot overflow. */
 static size_t dims_size(int32_t ndim)
 {
     return 2 * (size_t)ndim * sizeof(int64_t);
@@ -29,7 +29,7 @@ static void init_description(fdl_description *description, fdl_block *block, int
     DLManagedTensorVersioned *managed = &description->managed;
     managed->version.major = FASTDL_DLPACK_MAJOR;
     managed->version.minor = FASTDL_DLPACK_MINOR;
-    managed->manager_ctx = description; /* never NULL: one consumer skips the deleter then */
+    managed->manager_ctx = description; /* never NULL: for NULL, one consumer skips the deleter */
     managed->deleter = fdl_description_delete;
     managed->flags = 0;
     managed->dl_tensor.byte_offset = 0;
@@ -152,7 +152,7 @@ void fdl_description_fill(fdl_description *description, const DLTensor *tensor, 
         device.device_id = 0; /* the host is CPU 0 */
     else
         note_driver_owned(description->block, device);
-    own->device = device; /* in one store: a wider load would stall on two halves */
+    own->device = device; /* in one store: a wider load would stall on two narrower stores */
     own->dtype = tensor->dtype;
     own->data = tensor->data;
     own->byte_offset = tensor->byte_offset;

@@ -46,15 +46,15 @@ struct fdl_block {
     fdl_count refs;
     int spare;        /* allocated in a size that can be kept for reuse */
     int driver_owned; /* memory of CUDA or ROCm, or pinned by them: see fdl_should_defer */
-    /* The memory never changes, and is then read-only in every description. Set while the block has
+    /* The memory never changes, so it is read-only in every description. Set while the block has
      * one reference. */
     int immutable;
-    int hidden; /* the collector is not shown `owner`: see fdl_object_behind */
-    /* Releases `owner`; called when the last reference is gone. `attached` says whether the calling
-     * thread has a Python thread state. Returns 1, or 0 if it will release it later and then call
-     * fdl_block_free. NULL: there is nothing to release. */
+    int hidden; /* the collector does not visit `owner`: see fdl_object_behind */
+    /* Releases `owner`; called when the last reference is gone. `attached`: whether the calling
+     * thread has a Python thread state. Returns 1, or 0 if it will release the owner later and then
+     * call fdl_block_free. NULL: there is nothing to release. */
     int (*drop)(fdl_block *block, int attached);
-    void (*release)(void *owner); /* for `drop`: what to do with the owner */
+    void (*release)(void *owner); /* for `drop`: releases the owner */
     void *owner;
     fdl_block *next; /* for `drop`, while the block waits */
     fdl_work *work;  /* work in flight on the memory; NULL: plain host memory */
@@ -77,14 +77,14 @@ typedef struct {
  * NULL when out of memory. */
 fdl_description *fdl_block_new(int32_t ndim);
 
-/* The same without a thread state. */
+/* fdl_block_new without a thread state. */
 fdl_description *fdl_block_new_detached(int32_t ndim);
 
-/* Another description of `block`, as above, with its own reference. NULL when out of memory; no
- * reference is taken then. */
+/* Another description of `block`, initialised as by fdl_block_new, with its own reference. NULL
+ * when out of memory, without a reference. */
 fdl_description *fdl_description_new(fdl_block *block, int32_t ndim);
 
-/* Frees a block whose last reference is gone; called again if that was deferred. */
+/* Frees a block whose last reference is gone; called later if that was deferred. */
 void fdl_block_end(fdl_block *block, int attached);
 
 /* Called when the last reference to a driver-owned block is gone; set by the device layer on
@@ -99,25 +99,27 @@ void fdl_block_free(fdl_block *block, int attached);
  * `more_flags`. NULL when out of memory. */
 fdl_description *fdl_description_copy(const fdl_description *source, uint64_t more_flags);
 
-/* The same in the legacy form, from before DLPack 1.0, which cannot carry flags. */
+/* fdl_description_copy in the legacy form, from before DLPack 1.0, which cannot carry flags. */
 DLManagedTensor *fdl_legacy_copy(const fdl_description *source);
 
 /* Releases a description and its reference. `attached` as in `drop`. */
 void fdl_description_release(fdl_description *description, int attached);
 
-/* The deleter of every description, which consumers call: releases it, assuming no thread state. */
+/* The deleter of every description, which consumers call: releases the description, assuming no
+ * thread state. */
 void fdl_description_delete(DLManagedTensorVersioned *managed);
 
 /* The block behind a legacy managed tensor that fastdl itself exported, or NULL. The managed tensor
  * holds a reference to it. */
 fdl_block *fdl_block_of_legacy(DLManagedTensor *managed);
 
-/* A static description without memory, of shape (0,), for a Tensor that has lost its own. Released
- * like any other; this cannot fail. */
+/* A static description without memory, of shape (0,), for a Tensor that has lost its own. Release
+ * it like any other. Cannot fail. */
 fdl_description *fdl_description_of_nothing(void);
 
-/* The description behind a managed tensor that fastdl itself exported, or NULL. If its consumer
- * replaced the shape or strides it counts as foreign, since the owner of those is unknown. */
+/* The description behind a managed tensor that fastdl itself exported, or NULL. If a consumer
+ * replaced the shape or strides, the managed tensor counts as foreign, since their owner is
+ * unknown. */
 static inline fdl_description *fdl_description_of(DLManagedTensorVersioned *managed)
 {
     int64_t *dims = (int64_t *)((fdl_description *)managed + 1);
@@ -141,7 +143,7 @@ fdl_description *fdl_memory_new(const DLTensor *prototype, uint64_t flags, int64
 /* Whether fdl_memory_new made the block. */
 int fdl_is_memory(const fdl_block *block);
 
-/* Whether a description that a consumer gives back is valid and still what fdl_memory_new makes:
+/* Whether a description returned by a consumer is valid and still as made by fdl_memory_new:
  * compact, writable host memory from its first byte on, ready. Cheaper than fastdl_check. */
 int fdl_is_still_memory(const fdl_description *description);
 

@@ -29,9 +29,9 @@ void fdl_walk_of(const DLTensor *tensor, fdl_walk *out)
     out->ndim = n;
 }
 
-/* A plane: `rows` rows of `columns` elements, rows `row` bytes apart, columns `column` bytes
- * apart, to consecutive bytes. Where the rows are nearer than the columns (a transpose) the
- * plane is cut into tiles, so that each cache line of the source is fetched once. */
+/* Copies a plane to consecutive bytes: `rows` rows of `columns` elements, rows `row` bytes apart,
+ * columns `column` bytes apart. Where the rows are nearer than the columns (a transpose) the plane
+ * is cut into tiles, so that each cache line of the source is fetched once. */
 #define TILE 16
 
 #define DEFINE_PLANE(bytes)                                                                        \
@@ -67,7 +67,7 @@ DEFINE_PLANE(4)
 DEFINE_PLANE(8)
 DEFINE_PLANE(16)
 
-/* A row that repeats one element, by doubling the part already written. */
+/* Writes a row that repeats one element, by doubling the part already written. */
 static void repeat(const char *element, int64_t columns, int64_t itemsize, char *target)
 {
     int64_t length = columns * itemsize;

@@ -14,9 +14,9 @@ typedef struct {
 
 void fdl_walk_of(const DLTensor *tensor, fdl_walk *walk);
 
-/* Copies the elements of `source`, any strides, to compact row-major memory at `target`, which
- * has room for them and does not overlap. Both in host memory; `source` has passed
- * fastdl_check with these flags. Needs no thread state. */
+/* Copies the elements of `source`, with any strides, to compact row-major memory at `target`, which
+ * has room for them and does not overlap. Both are in host memory; `source` has passed fastdl_check
+ * with these flags. Needs no thread state. */
 void fdl_copy_compact(const DLTensor *source, uint64_t flags, void *target);
 
 #endif

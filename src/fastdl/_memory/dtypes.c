@@ -4,8 +4,8 @@
 #include <limits.h>
 #include <string.h>
 
-/* C has two names for the type of a long's size, and consumers that compare letters, such as MPI's
- * datatypes, take them for different types. NumPy uses the long's letter. */
+/* C has two types of a long's size, and consumers that compare format letters, such as MPI's
+ * datatypes, distinguish them. NumPy uses the letter of long. */
 #if LONG_MAX > 0x7fffffff
 #define INT32_FORMAT "i"
 #define UINT32_FORMAT "I"

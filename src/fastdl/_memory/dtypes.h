@@ -37,7 +37,7 @@ extern const fdl_dtype_fact fdl_dtypes[];
 /* The row of a type of one lane, or NULL if there is none. */
 const fdl_dtype_fact *fdl_dtype_find(uint8_t code, uint8_t bits);
 
-/* The same for a name. */
+/* The row of the type with that name, or NULL if there is none. */
 const fdl_dtype_fact *fdl_dtype_named(const char *name);
 
 #endif

@@ -11,8 +11,8 @@
 #undef FASTDL_NO_PYTHON
 
 /* Whether fastdl adds the byte offset of a tensor to its `data`. Several libraries ignore the
- * offset. Those of oneAPI do not, and take `data` for the start of an allocation, whose size they
- * query. */
+ * offset. Libraries of oneAPI apply it, and treat `data` as the start of an allocation, whose size
+ * they query. */
 static inline int fdl_folds_offset(int32_t device_type)
 {
     return fastdl_find_device(device_type)->addresses && device_type != kDLOneAPI;

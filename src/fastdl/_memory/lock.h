@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A lock to be held only for a few instructions. It does not need Python, so a deleter on any
- * thread can take it. While it is held, do nothing that blocks, calls a driver, runs a deleter or
- * calls Python, except for loading a library once.
+ * thread can acquire it. While it is held, do nothing that blocks, calls a driver, runs a deleter
+ * or calls Python, except for loading a library once.
  */
 #ifndef FASTDL_MEMORY_LOCK_H_
 #define FASTDL_MEMORY_LOCK_H_

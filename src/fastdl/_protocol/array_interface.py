@@ -40,7 +40,7 @@ class Interface:
         return self._entries.get(key)
 
     def is_new(self, key: str) -> bool:
-        """Whether the entry is bytes without another reference: `x` copied its data for this
+        """Whether the entry is bytes without other references, so that `x` copied its data for this
         call."""
         return isinstance(core.sole_owner(self._entries, key), bytes | bytearray)
 
@@ -61,7 +61,7 @@ class Interface:
         return self._ints("shape", self.get("shape"))
 
     def strides(self, shape: tuple, itemsize: int) -> "tuple | None":
-        """In elements; the interface has bytes. None: row-major without gaps."""
+        """The strides in elements; the interface has bytes. None: row-major without gaps."""
         strides = self.get("strides")
         if strides is None:
             return None
@@ -76,7 +76,7 @@ class Interface:
         return tuple(stride // itemsize for stride in strides)
 
     def pointer(self, data) -> tuple:
-        """(address, whether it is read-only)."""
+        """(address, whether the memory is read-only)."""
         try:
             address, readonly = data if isinstance(data, tuple) else ()
             address, readonly = as_int(address), bool(readonly)
@@ -125,8 +125,8 @@ def import_array(x):
     """A tensor on the memory of an object with `__array_interface__`, version 3.
 
     `data` may be an address or, as in Pillow, an object with a buffer: a copy if that is bytes
-    without another reference. BufferError if the interface is malformed, has a mask, or describes
-    what DLPack cannot.
+    without other references. BufferError if the interface is malformed, has a mask, or describes
+    data that DLPack cannot.
     """
     interface = Interface(x, "__array_interface__", (3,))
     dtype, shape = interface.dtype(), interface.shape()

@@ -3,9 +3,9 @@
 
 It has two steps. `plan` decides how to get the tensor, from the facts about the type, the result of
 `__dlpack_device__`, and the arguments of the caller. `carry_out` executes the plan, and decides
-only what cannot be known before: what to do if a path refuses, or if the data is on another device.
+only what is unknown before: the next step if a path refuses, or if the data is on another device.
 
-This function handles every case, and serves as the specification. `fastdl.from_dlpack` is a
+`from_dlpack` here handles every case, and serves as the specification. `fastdl.from_dlpack` is a
 compiled entry in front of it that handles the plain call on a type with an exchange table; it
 differs only in speed.
 """
@@ -42,17 +42,18 @@ CAPSULE, COPY, TABLE, PROTOCOL, REFUSED = "capsule", "copy", "table", "__dlpack_
 
 #: How to get the tensor of an object.
 #:
-#: path: CAPSULE: it is a capsule. COPY: it is a Tensor, which fastdl copies. TABLE: through the
-#:     exchange table of its type. PROTOCOL: through its `__dlpack__`. REFUSED: not at all, since
-#:     its library would not order it.
-#: target, copy: the arguments of from_dlpack. fastdl does what the exchange has not done.
+#: path: CAPSULE: a capsule. COPY: a Tensor, which fastdl copies. TABLE: through the exchange table
+#:     of the type. PROTOCOL: through `__dlpack__`. REFUSED: an error, since the library would not
+#:     order the work.
+#: target, copy: the arguments of from_dlpack. fastdl copies if the exchange has not.
 #: order: for TABLE: ordered by the table for the work stream (1), for `stream`, the argument of
 #:     from_dlpack (0), or by the caller (-1).
 #: producer, keywords: for PROTOCOL: the function, and its arguments. With `dl_device` or
 #:     `copy=True` its own library copies.
-#: otherwise: the plan if it does not copy to the host: from where the data is.
-#: source, where: the device of the data, and that on which it is requested. None if
-#:     `__dlpack_device__` refused.
+#: otherwise: the plan if the library does not copy to the host: an import from the device of the
+#:     data.
+#: source, where: the device of the data, and the requested one. None if `__dlpack_device__`
+#:     refused.
 #: ready_on: the number of the stream that waits, and on which the result is ready; -1: the caller
 #:     orders; None: nothing is ordered.
 #:
@@ -67,7 +68,7 @@ PLAIN = {copy: Plan(TABLE, copy=copy, order=1) for copy in (None, False, True)}
 
 
 def plan(x, target, copy, stream):
-    """How to do from_dlpack(x, device=target, copy=copy, stream=stream)."""
+    """The Plan of from_dlpack(x, device=target, copy=copy, stream=stream)."""
     if isinstance(x, Capsule):
         if stream is not None:
             raise TypeError(
@@ -82,13 +83,13 @@ def plan(x, target, copy, stream):
     is_plain = target is None and stream is None
     if exchange.facts_of(type(x)) & exchange.TYPE_PROTOCOL or (ours and not is_plain):
         return plan_protocol(x, target, copy, stream)  # a Tensor's table orders for the work stream
-    # A table never copies, so it serves copy=False as well.
+    # A table never copies, so it is right for copy=False as well.
     return PLAIN[copy] if is_plain and not copy else plan_table(x, target, copy, stream)
 
 
 def plan_table(x, target, copy, stream):
-    """The same for a type with an exchange table. `__dlpack__` is preferable where its library may
-    copy better than fastdl, and where no driver is there to order what the table gives."""
+    """The Plan for a type with an exchange table. `__dlpack__` is preferable if its library may
+    copy better than fastdl, or if there is no driver to order a tensor from the table."""
     if stream == -1 and target is None and not copy:
         return Plan(TABLE, None, copy, -1, stream)
     source = exchange.where(x)
@@ -114,7 +115,7 @@ def may_share(source, where) -> bool:
 
 
 def plan_protocol(x, target=None, copy=None, stream=None, source=None):
-    """The same through `__dlpack__`. `source`: the device of the data, if that is known."""
+    """The Plan for an import through `__dlpack__`. `source`: the device of the data, if known."""
     producer = exchange.producer(x)
     if producer is None:
         raise TypeError(
@@ -153,7 +154,7 @@ def plan_protocol(x, target=None, copy=None, stream=None, source=None):
             otherwise = plan_protocol(x, None, None, theirs, source)
         else:
             otherwise = Plan(TABLE, order=theirs or 1, stream=theirs, source=source)
-    # Otherwise it would pass -1 to the driver.
+    # Otherwise the producer would pass -1 to the driver.
     waits = ready_on == -1 and facts & exchange.TYPE_STREAM_NONE_SYNCS
     if ready_on is not None and not waits and not (stream is None and source.is_host):
         keywords["stream"] = ready_on  # host data to a device: a missing stream means None there
@@ -174,7 +175,7 @@ def carry_out(x, plan):
 
 
 def acquire(x, plan):
-    """The tensor of `x` by the path of `plan` or, if that refuses, of the plan that follows it."""
+    """The tensor of `x` by the path of `plan` or, if that refuses, by the next plan."""
     if plan.path == TABLE:
         return acquire_from_table(x, plan)
     if plan.path == PROTOCOL:
@@ -209,7 +210,7 @@ def acquire_from_table(x, plan):
 def acquire_from_producer(x, plan):
     """The tensor from `__dlpack__` of `x`, ready on the stream of `plan`.
 
-    The next plan is followed if its library cannot copy.
+    Follows the next plan if the library of `x` cannot copy.
     """
     facts, where, ready_on = exchange.facts_of(type(x)), plan.where, plan.ready_on
     if plan.source is None:
@@ -256,7 +257,7 @@ def acquire_from_producer(x, plan):
 
 
 def in_place(x, plan, passed):
-    """The tensor of `x` once more, where its data is."""
+    """The tensor of `x` once more, without a copy or move."""
     if plan.where != plan.source:
         return acquire_from_producer(x, plan_protocol(x, stream=-1, source=plan.source))
     keywords = {name: value for name, value in passed.items() if name != "copy"}
@@ -264,12 +265,12 @@ def in_place(x, plan, passed):
 
 
 def confirm_copy(x, plan, tensor, passed) -> None:
-    """Marks `tensor` as a copy, whose producer moved it or took copy=True, and did not mark it;
-    unless it shares the memory of `x`: BufferError if copy=True."""
+    """Marks `tensor` as a copy: its producer moved it or accepted copy=True, but did not mark it.
+    If it shares the memory of `x` instead: BufferError if copy=True."""
     is_shared = may_share(plan.source, plan.where) and tensor.size != 0
     try:
         is_shared = is_shared and in_place(x, plan, passed).data_ptr == tensor.data_ptr
-    except Exception:  # it exports nothing but copies
+    except Exception:  # it exports only copies
         is_shared = False
     if not is_shared:
         core.mark_copied(tensor)
@@ -281,8 +282,8 @@ def confirm_copy(x, plan, tensor, passed) -> None:
 
 
 def ensure_placement(tensor, plan):
-    """`tensor` on the target of `plan`, copied if `plan` requires it and the exchange has not done
-    so: fastdl's part after the exchange."""
+    """`tensor` on the target of `plan`, copied by fastdl if `plan` requires a copy and the exchange
+    has not made one."""
     target, copy = plan.target, plan.copy
     is_copied = tensor.is_copied and plan.path != COPY
     if satisfies(tensor.device, target):
@@ -315,8 +316,8 @@ def place(tensor, target, copy, stream):
 
 
 def acquire_over_protocol(x, source=None):
-    """from_dlpack(x) without the table of its type, or after it refused. `source`: the device of
-    the data, if that is known."""
+    """from_dlpack(x) without the table of its type, or after the table refused. `source`: the
+    device of the data, if known."""
     return acquire(x, plan_protocol(x, source=source))
 
 
@@ -324,7 +325,7 @@ def acquire_over_protocol(x, source=None):
 
 
 def _remedy(x) -> str:
-    """The end of a message about an object that is not a producer: what to do."""
+    """The end of a message about an object that is not a producer: the remedy."""
     if isinstance(x, OF_NUMBERS):
         return ": numpy.asarray(x) has its numbers"
     if isinstance(x, dict):
@@ -353,10 +354,10 @@ _OLDER_PROTOCOLS = (
 
 
 def negotiate(x, plan):
-    """Calls `__dlpack__` of `x` with as many of the keywords of `plan` as it accepts, and returns
-    its capsule, and the accepted keywords.
+    """Calls `__dlpack__` of `x` with as many of the keywords of `plan` as it accepts; returns the
+    capsule and the accepted keywords.
 
-    The device is current during the call: some producers record on the current one.
+    The device of the data is current during the call: some producers record on the current device.
 
     Three generations are in use: only `stream`; `version`, with `__dlpack_info__`; and
     `max_version`, `dl_device`, `copy`. The newest is tried first. A keyword is dropped if the
@@ -387,8 +388,8 @@ def negotiate(x, plan):
 
 
 def drop_unsupported_keywords(x, passed, refused, error=None) -> None:
-    """Removes the keywords `refused` (bits of KEYWORDS) from `passed`, if the call still means the
-    same without them. `error`: the exception of `x` about them."""
+    """Removes the keywords `refused` (bits of KEYWORDS) from `passed`, if the call has the same
+    meaning without them. `error`: the exception of `x` about them."""
     for name in [name for name in passed if exchange.KEYWORDS[name] & refused]:
         value = passed.pop(name)
         # Copies by a producer without `copy` are detected afterwards; one without `stream` uses the

@@ -18,7 +18,7 @@ def import_cuda_array(x):
     The interface does not name the device, so it is taken from the driver's pointer attributes. All
     use of the tensor is ordered after the work on the stream that the interface names; without a
     stream the caller orders the work, as the interface defines. BufferError if the interface is
-    malformed, describes what DLPack cannot, or has an invalid pointer.
+    malformed, describes data that DLPack cannot, or has an invalid pointer.
     """
     interface = Interface(x, "__cuda_array_interface__", (2, 3))
     dtype, shape = interface.dtype(), interface.shape()

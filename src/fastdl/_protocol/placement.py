@@ -16,7 +16,7 @@ def satisfies(device: Device, target: Device | None) -> bool:
 
 def mark_unless_shared(tensor, read):
     """`tensor`, a result of read(), marked as a copy unless another result has the same address:
-    both are alive, so they share the memory of the source. If it can be read only once, it stays
+    both are alive, so they share the memory of the source. If a second read() fails, `tensor` stays
     unmarked."""
     if tensor.size and not tensor.is_copied:
         try:
@@ -29,7 +29,7 @@ def mark_unless_shared(tensor, read):
 
 
 def copy_obstacle(source: Device, target: Device) -> str | None:
-    """Why fastdl cannot copy from `source` to `target`; None if it can."""
+    """The reason why fastdl cannot copy from `source` to `target`; None if it can."""
     if target != CPU:
         line = "do that with the library of the data"
         if source == target:
@@ -50,8 +50,8 @@ def copy_obstacle(source: Device, target: Device) -> str | None:
 
 def make_copy(tensor, target: Device, stream: int | None = None):
     """A compact copy of `tensor` in ordinary host memory, the only `target` that fastdl copies to
-    (of pinned memory, too, if that is `target` and has the tensor). From a device it is made on
-    `stream`, the number of one of that device; None or -1: on the thread's work stream."""
+    (a pinned tensor's own device also means that). A copy from a device is made on `stream`, the
+    number of a stream of that device; None or -1: on the thread's work stream."""
     here = tensor.device
     if target == here and here.is_host:
         target = CPU
@@ -66,8 +66,7 @@ def make_copy(tensor, target: Device, stream: int | None = None):
 
 
 def _target(device) -> Device:
-    """The Device that `device` stands for. With advice for callers that pass a dtype, as to torch's
-    `to`."""
+    """The Device for `device`. TypeError with advice for a dtype, as passed to torch's `to`."""
     try:
         return Device(device)
     except (TypeError, ValueError) as error:
@@ -85,7 +84,7 @@ def _target(device) -> Device:
 
 
 def to_device(tensor, device, *, copy=None, stream=None):
-    """`tensor` on `device`, for those methods of Tensor that copy."""
+    """`tensor` on `device`, for the methods of Tensor that may copy."""
     target, here = _target(device), tensor.device
     number = stream_number(stream, here)
     if copy or not satisfies(here, target):

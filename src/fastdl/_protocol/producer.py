@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Tensor.__dlpack__` in Python: fastdl as a producer.
 
-It handles every call; the compiled method in front of it reads the arguments, and handles the plain
-call.
+`export` handles every call; the compiled method in front of it reads the arguments, and handles the
+plain call.
 """
 
 from fastdl._core import tensor as core
@@ -14,8 +14,8 @@ from fastdl._protocol.streams import DEFAULT, order_export, validate_stream
 
 
 def export(tensor, stream, max_version, target: Device | None, copy, version):
-    """A capsule for a consumer that passed these arguments, which are checked but for `version`.
-    See Tensor.__dlpack__."""
+    """A capsule for a consumer that passed these arguments, all checked except `version`. See
+    Tensor.__dlpack__."""
     versioned = wants_versioned(max_version, version)
     if core.is_packed(tensor) and not knows_packed(max_version, version):
         raise BufferError(
@@ -71,9 +71,10 @@ def wants_versioned(max_version, version) -> bool:
 
 
 def knows_packed(max_version, version) -> bool:
-    """Whether a consumer that requests this version knows elements that share bytes. Others, such
-    as mpi4py, read one byte for each, past the end of the memory. A consumer that names no version
-    is assumed to know them: in a legacy capsule narrow elements were always packed."""
+    """Whether a consumer that requests this version supports elements that share bytes. Others,
+    such as mpi4py, read one byte for each element, past the end of the memory. A consumer that
+    names no version is assumed to support them: in a legacy capsule narrow elements were always
+    packed."""
     if version is not None:
         return version < 70 or version >= 110
     return max_version is None or max_version >= (1, 1)

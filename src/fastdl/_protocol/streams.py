@@ -6,8 +6,8 @@ CUDA (and managed memory): 1 is the legacy default stream, 2 the per-thread one,
 are handles; 0 is refused because it could mean either default. ROCm: 0 is the default stream, 1
 and 2 do not exist. -1 means that the caller orders all work. Host memory has no stream.
 
-The functions of fastdl also take stream objects, whose handle 0 is a default stream by definition.
-`__dlpack__` takes only numbers, as in the standard.
+The functions of fastdl also accept stream objects, whose handle 0 is a default stream by
+definition. `__dlpack__` accepts only numbers, as in the standard.
 """
 
 from fastdl._core import tensor as core
@@ -33,11 +33,11 @@ def as_number(stream):
 
 # The documented attributes for the handle of stream objects: torch, CuPy, Numba.
 _HANDLES = ("cuda_stream", "ptr", "handle")
-_ORDINALS = ("device_index", "device_id")  # and the number of its device: torch, CuPy
+_ORDINALS = ("device_index", "device_id")  # attributes for the number of its device: torch, CuPy
 
 
 def stream_number(stream, device: Device):
-    """`stream` as None or an int: an int as it is, or the handle of a stream object, from
+    """`stream` as None or an int: an int unchanged, or the handle of a stream object, from
     `__cuda_stream__` or from the attribute that its library documents."""
     if stream is None or hasattr(stream, "__index__"):
         return as_number(stream)
@@ -85,8 +85,8 @@ def validate_stream(stream, device: Device):
 
 
 def ordering(device: Device) -> int:
-    """How work on the memory of `device` is ordered: like `stream_kind`, but pinned memory is host
-    memory, which a consumer need not order."""
+    """How work on the memory of `device` is ordered: its `stream_kind`, except that pinned memory
+    is host memory, which a consumer need not order."""
     return NONE if device.is_host else device.stream_kind
 
 
@@ -96,9 +96,9 @@ def ordering(device: Device) -> int:
 def consumer_stream(stream, device: Device):
     """The stream, as a number, on which the result of an import from `device` will be used.
 
-    The caller's None is the calling thread's work stream (see use_stream), by number: leaving it to
-    the producer would mean "no ordering" to torch. None if the device has no streams. CUDA accepts
-    the caller's 0 as 1.
+    The caller's None becomes the number of the calling thread's work stream (see use_stream):
+    passing None on would mean "no ordering" to torch. None if the device has no streams. CUDA
+    accepts the caller's 0 as 1.
     """
     kind = ordering(device)
     stream = stream_number(stream, device)
@@ -134,7 +134,7 @@ def order_export(tensor: core.Tensor, stream) -> None:
 
 
 def require_stream(stream, device: Device):
-    """A stream that must be one, for Tensor.record and the like."""
+    """The number of a stream that must exist, for Tensor.record and the like."""
     if device.stream_kind not in DEFAULT:
         raise ValueError(
             f"expected a CUDA or ROCm device, got {device}, on which fastdl supports no streams"
@@ -158,7 +158,7 @@ def release(tensor: core.Tensor, stream) -> None:
 
 
 def scope(device, stream) -> driver.StreamScope:
-    """What fastdl.use_stream enters and leaves."""
+    """The scope that fastdl.use_stream enters and exits."""
     target = Device(device)
     number = require_stream(stream, target)
     return driver.StreamScope(*target.__dlpack_device__(), number, stream)
