@@ -913,9 +913,9 @@ static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
  * releases several. Costs two stores; fastdl_borrow does it itself. Needs no thread state. */
 static inline void fastdl_init(fastdl_view *view);
 
-/* Releases what a view holds. May be called again, and after a failed fastdl_borrow; a pending
- * exception is kept. The view must have been passed to fastdl_borrow or fastdl_init before.
- */
+/* Releases what a view holds: nothing, or a managed tensor, by one call of its deleter. May be
+ * called again, and after a failed fastdl_borrow; a pending exception is kept. The view must have
+ * been passed to fastdl_borrow or fastdl_init before. */
 static inline void fastdl_release(fastdl_view *view);
 
 /* Exports the tensor of `obj` for use beyond the call. On success **out is yours: it keeps the
@@ -968,8 +968,8 @@ static inline int fastdl_zeros(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
 /* Releases a managed tensor that came from fastdl_own, fastdl_own_as, fastdl_empty or fastdl_zeros,
- * unless fastdl_wrap has consumed it. NULL, and a NULL deleter, are allowed. Needs no thread state.
- */
+ * unless fastdl_wrap has consumed it. NULL, and a NULL deleter, are allowed. Costs one call of the
+ * deleter. Needs no thread state. */
 static inline void fastdl_drop(DLManagedTensorVersioned *managed);
 
 /* Sets *stream to the stream on which to queue work on the tensor of a view: a cudaStream_t or
@@ -1020,9 +1020,9 @@ static inline int fastdl_order_back(const fastdl_view *view, void *stream);
  *     fastdl_wrap_on(y, Py_TYPE(argument), stream, &result);
  *
  * `stream` waits for the memory, since the library of `like` may have freed it on its current
- * stream. Costs and errors of the ordering are as for fastdl_order. Once a kernel is queued, wrap
- * the tensor even if you no longer need it: fastdl_drop frees it without waiting. If
- * fastdl_empty_on fails, *out is NULL. */
+ * stream. Costs and errors are those of fastdl_empty and fastdl_order; *out is yours, or NULL on
+ * failure. Once a kernel is queued, wrap the tensor even if you no longer need it: fastdl_drop
+ * frees it without waiting. */
 static inline int fastdl_empty_on(const DLTensor *prototype, PyTypeObject *like, void *stream,
                                   DLManagedTensorVersioned **out);
 
@@ -1036,7 +1036,7 @@ static inline int fastdl_wrap_on(DLManagedTensorVersioned *managed, PyTypeObject
 /* The exchange table of a type, valid until the process ends: the type's own, or one of fastdl's.
  * NULL with TypeError if the type has neither a table nor `__dlpack__`. Before fastdl_import(),
  * only the slot managed_tensor_from_py_object_no_sync works in the table of a type that has only
- * `__dlpack__`. */
+ * `__dlpack__`. Costs a lookup in the cache of types; the first of a type, a few microseconds. */
 static inline const DLPackExchangeAPI *fastdl_exchange_api(PyTypeObject *type);
 
 /* ---- what a function expects of an argument ---- */
@@ -1167,7 +1167,7 @@ static inline int fastdl_borrow_as(PyObject *obj, const char *name, const fastdl
 /* Exports the tensor of an argument for use beyond the call: fastdl_own with a name and a
  * specification, as in fastdl_borrow_as. On success **out is yours. With FASTDL_COPY or
  * FASTDL_CONVERT *out may be a copy, whose deleter may be called from any thread. On failure *out
- * is NULL. */
+ * is NULL. Costs as for fastdl_own, plus the check and any copy. */
 static inline int fastdl_own_as(PyObject *obj, const char *name, const fastdl_spec *spec,
                                 DLManagedTensorVersioned **out);
 
@@ -1191,8 +1191,8 @@ typedef struct {
  *
  * `like` and `no_alias` of a specification may refer to views that come before its own (ValueError
  * for one that comes later), and a name in `shape` takes the size of the first argument that uses
- * it. On failure, reported for the first argument that fails, everything borrowed has been
- * released; calling fastdl_release_all is allowed. */
+ * it. Costs and errors are those of fastdl_borrow_as. On failure, reported for the first argument
+ * that fails, everything borrowed has been released; calling fastdl_release_all is allowed. */
 static inline int fastdl_borrow_all(PyObject *const *objects, const fastdl_parameter *parameters,
                                     size_t count, fastdl_view *views);
 

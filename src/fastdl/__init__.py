@@ -76,6 +76,8 @@ def asarray(
 
     The result keeps the memory alive. TypeError if x has none of these. BufferError if DLPack
     cannot describe the data (text, dates, Python objects), or `device` cannot be reached.
+    MemoryError if there is no memory for a copy. Costs as for fastdl.from_dlpack, or microseconds
+    for the other interfaces.
 
     >>> import array
     >>> fastdl.asarray(array.array("d", [1, 2, 3]))

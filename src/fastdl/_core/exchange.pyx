@@ -413,6 +413,9 @@ TypeError: x is not a producer or an argument has the wrong type. ValueError: a 
 a stream that the device does not have. BufferError: the data cannot be described, reached or
 ordered. MemoryError: no memory for a copy. Exceptions of the producer pass unchanged.
 
+Costs well below a microsecond for a type with an exchange table and for NumPy's arrays; for other
+types, one call of `__dlpack__`.
+
 >>> import numpy as np
 >>> array = np.arange(3)
 >>> tensor = fastdl.from_dlpack(array)
@@ -475,7 +478,7 @@ def exchange_api(producer, /):
 
     The library's own table if there is one, otherwise a bridge of fastdl's. Any C consumer can call
     its functions; the borrowing one may be NULL. TypeError if the type has no `__dlpack__` either.
-    The table stays valid until the process ends.
+    The table stays valid until the process ends, also without the capsule.
 
     >>> import numpy as np
     >>> fastdl.exchange_api(np.ndarray)
@@ -499,8 +502,10 @@ def register_exchange_api(cls, table, /):
         address cannot be verified: an int that is not one crashes the process. The table must
         stay valid until the process ends.
 
-    Registering again replaces the table. ValueError if no table of the chain has major version
-    1 and all its mandatory functions.
+    Registering again replaces the table. TypeError if `cls` is not a type or `table` neither of
+    these. ValueError for an int that is not positive or larger than an address, and if no table
+    of the chain has major version 1 and all its mandatory functions. The next use of the type
+    costs a few microseconds more.
 
     >>> class My:  # its library would supply the table
     ...     pass
