@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ROOT
-from benchmarks.rows import REASONS, Row
+from benchmarks.rows import OWN, REASONS, Row
 
-HEADINGS = ("what", "view", "fastdl", "peer", "floor", "ratio", "budget", "verdict")
+HEADINGS = ("what", "view", "fastdl", "peer", "floor", "ratio", "target", "verdict")
 
 
 def number(value: float | None, unit: str) -> str:
@@ -52,9 +52,10 @@ def as_text(rows: list[Row]) -> str:
 
 
 def budgets() -> Iterator[str]:
-    """How many hold, and why the others do not: see docs/quote.py."""
+    """How many targets are met, and why the others are not: see docs/quote.py."""
     sections, _, _ = load(ROOT / "docs")
-    yield from (summary(sections), "", "Those that are missed or were not measured:", "")
+    yield from (summary(sections), "")
+    yield from ("These were missed, or not measured. A target without a unit is a ratio:", "")
     yield from missed(sections)
 
 
@@ -77,19 +78,20 @@ def collapsed(title: str, lines: list[str]) -> list[str]:
 def summary(sections: dict[str, list[Row]]) -> str:
     rows = [row for section in sections.values() for row in section]
     held, lost = (sum(row.verdict == v for row in rows) for v in ("held", "MISSED"))
-    return f"**{held} of {held + lost} budgets held.**"
+    return f"**{held} of {held + lost} targets are met.**"
 
 
 def missed(sections: dict[str, list[Row]]) -> list[str]:
     """A line for each; both loops of a call share one if they miss for the same reason."""
-    views: dict[tuple[str, str, str], list[str]] = {}
+    views: dict[tuple[str, str, str, str], list[str]] = {}
     for row in (row for section in sections.values() for row in section):
         if row.verdict in ("MISSED", "not measured"):
             why = row.failure or reason(row, sections)
-            views.setdefault((row.what, row.peer, why), []).append(row.view)
+            peer = OWN.get(row.key.split("/")[1], row.peer) if row.peer == "own" else row.peer
+            views.setdefault((row.what, peer, row.budget, why), []).append(row.view)
     return [
-        f"- {', '.join(part for part in (what, ' and '.join(seen), peer) if part)}: {why}"
-        for (what, peer, why), seen in views.items()
+        f"- {what}{peer and f' against {peer}'}, {' and '.join(seen)} ({budget}): {why}."
+        for (what, peer, budget, why), seen in views.items()
     ] or ["None."]
 
 

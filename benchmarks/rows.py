@@ -9,42 +9,37 @@ reason holds a figure that a later run contradicts.
 from dataclasses import dataclass
 
 _TORCH_COUNTS = (
-    "for each argument that only Python holds, torch 2.13 takes and releases a reference to the "
-    "Python object, under the GIL, when its C++ side begins and ends to use it. Calling its table "
-    "three times costs {c/call_torch_3/tvm_ffi:floors}, which is over this budget by itself. If "
-    "C++ holds the tensors too, the three calls cost {c/call_torch_3_held/tvm_ffi:floors} and the "
-    "budget holds: see the row"
+    "torch's exchange table takes {c/call_torch_3/tvm_ffi:floors} for three tensors that only "
+    "Python holds, which misses this target by itself. If C++ holds them, too, the table takes "
+    "{c/call_torch_3_held/tvm_ffi:floors}, and the target is met: see "
+    "[PyTorch](upstream.md#pytorch)"
 )
 
 _TORCH_IMPORT = (
-    "torch's own table takes {c/from_torch/tvm_ffi:floors} of the {c/from_torch/tvm_ffi:ours} of "
-    "the C loop"
+    "torch's own exchange table takes {c/from_torch/tvm_ffi:floors} of the "
+    "{c/from_torch/tvm_ffi:ours} of the C loop"
 )
 
 _DIMENSIONS = (
-    "a budget in nanoseconds holds for one machine. On this one NumPy needs "
+    "a target in nanoseconds fits one machine. On this one, NumPy needs "
     "{c/numpy_dimensions:peers} for each dimension"
 )
 
 _RESULT = (
     "NumPy's own function makes an array and its memory in "
-    "{c/result_numpy/PyArray_SimpleNew:peers}; ours also makes the Tensor that owns the memory, "
-    "which may be given to any library"
+    "{c/result_numpy/PyArray_SimpleNew:peers}; fastdl's also makes a Tensor, which owns the memory"
 )
 
-_ROWS = (
-    "both copy whole rows, as fast as memory allows: their times differ by less than those of two "
-    "runs"
-)
+_ROWS = "both copy whole rows at the speed of memory; the difference is less than between two runs"
 
 _STRUCT = (
-    "a budget in nanoseconds holds for one machine. On this one reading the struct by itself takes "
+    "a target in nanoseconds fits one machine. On this one, reading the struct alone takes "
     "{c/borrow_numpy:floors}"
 )
 
 _ELEMENTS = (
     "both copy one element at a time: the ratios of single processes lie on both sides of the "
-    "budget"
+    "target"
 )
 
 _IMPORT = (
@@ -53,14 +48,13 @@ _IMPORT = (
 )
 
 _INTO_TORCH = (
-    "torch's own table takes most of it: the tables of both sides by themselves need "
+    "torch's exchange table takes most of the time: the two tables alone take "
     "{{c/{group}/own:floors}} of the {{c/{group}/own:ours}} of the C loop"
 )
 
 _JAX_BUFFER = (
     "JAX takes {c/jax_to_numpy/own:floors} of the {c/jax_to_numpy/own:ours} of the C loop to lock "
-    "and unlock its buffer, which keeps the array from being donated or deleted. np.asarray "
-    "returns an array that JAX has kept from the first call"
+    "and unlock its buffer; `np.asarray` returns an array that JAX has kept since the first call"
 )
 
 _MLX_CAPSULE = (
@@ -69,9 +63,20 @@ _MLX_CAPSULE = (
 )
 
 _TVM_FFI_CALL = (
-    "tvm-ffi's own `__dlpack__` takes {c/from_tvm_ffi/own:peers} of it, and the type has no "
-    "exchange table"
+    "tvm-ffi's own `__dlpack__` takes {c/from_tvm_ffi/own:peers}, and the type has no exchange "
+    "table"
 )
+
+#: The function that the subject "own" of a group is.
+OWN = {
+    "numpy_to_torch": "`torch.from_numpy`",
+    "torch_to_numpy": "`torch.Tensor.numpy`",
+    "tensor_to_torch": "`torch.from_dlpack`",
+    "jax_to_torch": "`torch.from_dlpack`",
+    "jax_to_numpy": "`np.asarray`",
+    "from_mlx": "MLX's own",
+    "from_jax": "JAX's own",
+}
 
 REASONS: dict[str, str] = {
     "c/call_torch_3/tvm_ffi": _TORCH_COUNTS,

@@ -22,9 +22,16 @@ EXCHANGES = (
     ("`fastdl.from_dlpack(torch_tensor)`", "`tvm_ffi.from_dlpack`", "python/from_torch/tvm_ffi"),
     ("`Tensor.__dlpack__(max_version=(1, 0))`", "NumPy's", "python/export/numpy"),
     ("`np.from_dlpack(Tensor)`", "`np.from_dlpack(ndarray)`", "python/into_numpy/numpy"),
-    ("a C function of one torch tensor", "bound by nanobind", "python/call_torch_1/nanobind"),
-    ("a C function of one torch tensor", "bound by tvm-ffi", "python/call_torch_1/tvm_ffi"),
+    ("a C function of one torch tensor", "nanobind's", "python/call_torch_1/nanobind"),
+    ("a C function of one torch tensor", "tvm-ffi's", "python/call_torch_1/tvm_ffi"),
     ("`import fastdl`", "`import numpy`", "import/numpy"),
+)
+
+# What is converted, by which function otherwise, and the row of the report.
+CONVERSIONS = (
+    ("an `ndarray` to torch", "`torch.from_numpy`", "python/numpy_to_torch/own"),
+    ("a torch tensor to NumPy", "`Tensor.numpy`", "python/torch_to_numpy/own"),
+    ("a `jax.Array` to torch", "`torch.from_dlpack`", "python/jax_to_torch/own"),
 )
 
 # What is borrowed, and the row of the report.
@@ -45,8 +52,10 @@ def rows() -> dict[str, Row]:
 
 
 def table(head: tuple[str, ...], body: list[tuple[str, ...]]) -> Iterator[str]:
-    for line in (head, ("---",) * len(head), *body):
+    for line in (head, *body):
         yield "| " + " | ".join(line) + " |"
+        if line is head:
+            yield "|---" * len(head) + "|"
 
 
 def cost(value: float | None, unit: str = "ns") -> str:
@@ -83,7 +92,7 @@ def bindings() -> Iterator[str]:
     body = [
         (
             tool,
-            *(cost(known[kind]) or "not taken" for kind in ("torch tensor", "ndarray")),
+            *(cost(known[kind]) or "refused" for kind in ("torch tensor", "ndarray")),
             f"{known['seconds']:.1f} s",
             f"{known['bytes'] / 1000:.0f} kB",
         )
@@ -94,14 +103,23 @@ def bindings() -> Iterator[str]:
     yield from (*run, "", *table(head, body))
 
 
-def exchanges() -> Iterator[str]:
+def compared(kinds: tuple[tuple[str, str, str], ...]) -> Iterator[str]:
     known = rows()
     body = [
         (what, cost(row.ours, row.unit), f"{peer}: {cost(row.peers, row.unit)}", f"{row.ratio:.2f}")
-        for what, peer, key in EXCHANGES
+        for what, peer, key in kinds
         for row in [known[key]]
     ]
-    yield from (*of_benchmarks(), "", *table(("", "fastdl", "compared with", "ratio"), body))
+    return table(("", "fastdl", "compared with", "ratio"), body)
+
+
+def exchanges() -> Iterator[str]:
+    yield from (*of_benchmarks(), "", *compared(EXCHANGES))
+
+
+def conversions() -> Iterator[str]:
+    """convert, and what the libraries have themselves."""
+    return compared(CONVERSIONS)
 
 
 def borrowing() -> Iterator[str]:

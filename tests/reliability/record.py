@@ -33,7 +33,7 @@ def store(part: str, results: dict) -> None:
 def as_markdown() -> Iterator[str]:
     """What was counted, what the fuzzers did, and which lines the tests execute."""
     stored = json.loads(FILE.read_text())
-    yield "| what | how often |"
+    yield "| check | amount |"
     yield "|---|---|"
     for run in stored.values():
         if "cases" in run["results"]:
