@@ -41,7 +41,8 @@ def as_markdown() -> Iterator[str]:
     for number, (library, file) in enumerate(defects.files().items()):
         path = f"examples/defects/of_{library}.py"
         yield from ([""] if number else [])
-        yield from (f"### {library}", "", f"Seen in {defects.seen(file)}. [Programs]({path}).", "")
+        release = file.RELEASE.replace("==", " ")
+        yield from (f"### {library}", "", f"{release} has these ([programs]({path})):", "")
         for title, remedy in file.DEFECTS.items():
             yield f"- **{title}.** {remedy}"
         yield from ("", f"<!-- site: docs.defects:folded#{library} -->")

@@ -7,7 +7,7 @@ plane = av.VideoFrame(5, 5, "nv12").planes[1]
 assert (plane.height, plane.width) == (3, 3)
 assert np.from_dlpack(plane).shape == (2, 2, 2)
 
-# %% max_version, dl_device and copy are TypeErrors
+# %% max_version, dl_device and copy raise TypeError
 import av
 
 plane = av.VideoFrame(4, 4, "gray").planes[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# %% A capsule that a producer returned can be taken twice
+# %% A producer's capsule is not renamed, so it can be consumed twice
 import drjit.scalar
 import numpy as np
 

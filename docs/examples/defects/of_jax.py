@@ -22,7 +22,7 @@ except BufferError:  # it asks for a capsule that cannot say "read-only"
 else:
     raise AssertionError
 
-# %% A capsule without a deleter is an error
+# %% A capsule without a deleter raises an error
 import ctypes
 
 import jax

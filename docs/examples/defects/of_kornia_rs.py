@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# %% A request for a copy is a NotImplementedError
+# %% A request for a copy raises NotImplementedError
 import numpy as np
 from kornia_rs.image import Image
 

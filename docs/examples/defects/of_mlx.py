@@ -5,7 +5,7 @@ import numpy as np
 
 assert mx.from_dlpack(np.array([1e300])).tolist() == [float("inf")]
 
-# %% A capsule that a producer returned can be taken twice
+# %% A producer's capsule is not renamed, so it can be consumed twice
 import mlx.core as mx
 import numpy as np
 

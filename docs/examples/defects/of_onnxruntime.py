@@ -46,7 +46,7 @@ ctypes.c_void_p.from_address(pointer(capsule, b"dltensor") + 56).value = None  #
 Producer = type("Producer", (np.ndarray,), {"__dlpack__": lambda self, **_: capsule})
 ort.OrtValue.from_dlpack(np.zeros(3, np.float32).view(Producer))  # when the value is released
 
-# %% A consumed capsule loses the exception that is pending when it dies
+# %% A consumed capsule that is destroyed clears a pending exception
 import numpy as np
 import onnxruntime as ort
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# %% Negative strides read other memory
+# %% Negative strides read memory beyond the array
 import numpy as np
 import paddle
 
@@ -56,7 +56,7 @@ current_work_stream = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int,
 assert current_work_stream(1, 0, ctypes.addressof(stream)) == 0
 assert stream.value == 7  # success, and nothing was written
 
-# %% A tensor that was taken twice is never released: the process hangs
+# %% A tensor imported from another one hangs the process when it is released last
 # dies of SIGALRM
 import signal
 
@@ -98,7 +98,7 @@ class Producer:
 
 paddle.from_dlpack(Producer())  # asks its own build for a CUDA stream
 
-# %% The table allocates more bytes than 64 bits can count
+# %% The table's allocator ignores an overflow, and succeeds without memory
 import ctypes, struct
 
 import paddle
@@ -128,7 +128,7 @@ shape = ctypes.c_void_p.from_address(pointer(capsule, b"dltensor") + 24).value
 ctypes.c_int64.from_address(shape + 8).value = 1 << 62  # NumPy does not make such arrays
 paddle.from_dlpack(capsule).numpy()
 
-# %% A request for a device that Paddle lacks is a NotImplementedError
+# %% A request for a device that Paddle lacks raises NotImplementedError
 import paddle
 
 try:

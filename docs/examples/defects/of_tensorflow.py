@@ -37,7 +37,7 @@ except Exception:
     assert sys.getrefcount(array) == before and '"dltensor"' in repr(capsule)
     os._exit(0)  # the deleter was called, and the capsule's destructor would call it again
 
-# %% A request for the host is a RuntimeError
+# %% A request for the host raises RuntimeError
 import tensorflow as tf
 
 try:

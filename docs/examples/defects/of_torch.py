@@ -47,7 +47,7 @@ with contextlib.suppress(RuntimeError):  # it refuses that
 assert sys.getrefcount(array) == before and '"dltensor"' in repr(capsule)
 os._exit(0)  # the deleter was called, and the capsule's destructor would call it again
 
-# %% A request for a device that PyTorch lacks is a NotImplementedError
+# %% A request for a device that PyTorch lacks raises NotImplementedError
 import torch
 
 try:

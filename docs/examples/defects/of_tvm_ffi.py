@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# %% A request for an old version is an AttributeError
+# %% Read-only data of a type with an exchange table becomes writable
+import fastdl
+import numpy as np
+import tvm_ffi
+
+source = np.zeros(2)
+source.flags.writeable = False
+tensor = tvm_ffi.from_dlpack(fastdl.from_dlpack(source))
+np.from_dlpack(tensor)[0] = 5.0
+assert source[0] == 5.0
+
+# %% A request for an old version raises AttributeError
 import numpy as np
 import tvm_ffi
 

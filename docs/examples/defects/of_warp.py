@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# %% An array without dimensions is an IndexError
+# %% An array without dimensions raises IndexError
 import numpy as np
 import warp
 
@@ -39,7 +39,7 @@ lanes = ctypes.c_uint16.from_address(pointer(capsule, b"dltensor") + 22)
 lanes.value = 2  # two elements of two lanes: (0, 1) and (2, 3)
 assert warp.from_dlpack(capsule).numpy().tolist() == [[0, 1], [1, 2]]
 
-# %% A capsule loses the exception that is pending when it dies
+# %% A capsule that is destroyed clears a pending exception
 import warp
 
 warp.init()

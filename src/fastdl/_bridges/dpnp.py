@@ -35,7 +35,7 @@ BRIDGES = (
 
 DEFECTS = {
     "byte_offset is ignored in host memory, so other values are read": "fastdl adds the offset "
-    "to the address of what it exports.",
+    "to the address that it exports.",
     "A capsule without a deleter ends the process": "DLPack allows a NULL deleter. fastdl "
     "always sets one.",
 }

@@ -46,8 +46,8 @@ BRIDGES = (
 )
 
 DEFECTS = {
-    "A capsule that a producer returned can be taken twice": "A producer must return a new "
-    "capsule each time, as fastdl's tensors do.",
+    "A producer's capsule is not renamed, so it can be consumed twice": "A producer must "
+    "return a new capsule each time, as fastdl's tensors do.",
     "A producer's KeyboardInterrupt becomes a TypeError": "`convert` calls the producer itself, so "
     "its exception reaches you.",
 }

@@ -96,6 +96,6 @@ DEFECTS = {
     "Read-only arrays of other libraries are refused": "JAX never writes to its arrays, so it "
     "could accept them. `convert` shares the memory of arrays whose library never writes to "
     "it, and copies other read-only data.",
-    "A capsule without a deleter is an error": "DLPack allows a NULL deleter, if nothing has "
+    "A capsule without a deleter raises an error": "DLPack allows a NULL deleter, if nothing has "
     "to be freed. fastdl accepts such capsules; its own always have a deleter.",
 }

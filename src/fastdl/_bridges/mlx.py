@@ -47,8 +47,8 @@ BRIDGES = (
 DEFECTS = {
     "float64 becomes float32, so large numbers become infinity": "MLX has float64 on the CPU, "
     "and there `convert` makes an array of float64.",
-    "A capsule that a producer returned can be taken twice": "A producer must return a new "
-    "capsule each time, as fastdl's tensors do.",
+    "A producer's capsule is not renamed, so it can be consumed twice": "A producer must "
+    "return a new capsule each time, as fastdl's tensors do.",
     "The exception of a producer is lost": "`convert(x, mx.array)` calls the producer itself, "
     "so its exception reaches you.",
     "A capsule of an unknown major version is read": "Another major version may have another "

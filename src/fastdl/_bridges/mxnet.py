@@ -45,5 +45,5 @@ BRIDGES = (
 
 DEFECTS = {
     "Booleans are exported as integers of one bit": "`asarray` and `convert` refuse them. "
-    "`from_dlpack` cannot detect it in a bare capsule.",
+    "`from_dlpack` cannot detect them in a bare capsule.",
 }

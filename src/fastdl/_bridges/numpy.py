@@ -131,7 +131,7 @@ def _maker():
 
 
 def _copies(tensor):
-    """elements that share bytes, or narrow floating ones whose padding is not 0"""
+    """packed elements; narrow floats with padding bits other than 0"""
     return not is_as_stored(tensor)
 
 

@@ -64,10 +64,10 @@ DEFECTS = {
     "and so its memory.",
     "Booleans are exported as uint8": "`convert` preserves bool in both directions.",
     "byte_offset is ignored, so other values are read": "fastdl adds the offset to the address "
-    "of what it exports.",
+    "that it exports.",
     "A capsule without a deleter ends the process": "DLPack allows a NULL deleter. fastdl "
     "always sets one.",
-    "A consumed capsule loses the exception that is pending when it dies": "fastdl drops a "
-    "capsule while no exception is pending.",
+    "A consumed capsule that is destroyed clears a pending exception": "fastdl drops a capsule "
+    "only while no exception is pending.",
 }
 FIXED = {"Booleans are exported as uint8": "1.32"}

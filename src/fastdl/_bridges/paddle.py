@@ -19,7 +19,7 @@ def built():
     import paddle
 
     devices = paddle.is_compiled_with_cuda() or paddle.is_compiled_with_rocm()
-    return {} if devices else {"devices": HOST}  # it aborts the process when it looks up a stream
+    return {} if devices else {"devices": HOST}  # it ends the process when it looks for a stream
 
 
 RELEASE = "paddlepaddle==3.3.1"
@@ -48,26 +48,25 @@ BRIDGES = (
 )
 
 DEFECTS = {
-    "Negative strides read other memory": "The second row is read from memory behind the "
-    "array. `convert` copies such data.",
+    "Negative strides read memory beyond the array": "`convert` copies such data.",
     "Read-only data becomes writable": "`convert` copies such data.",
     "uint16 becomes bfloat16": "PaddlePaddle has no uint16. `convert` raises an error.",
-    "byte_offset is ignored, so other values are read": "Its exchange table ignores it too. "
-    "fastdl adds the offset to the address of what it exports.",
-    "The device ID is None": "fastdl reads it from the capsule, where it is right.",
-    "The table does not set the stream of the host": "fastdl does not request the stream of "
+    "byte_offset is ignored, so other values are read": "Paddle's table ignores it, "
+    "too. fastdl adds the offset to the address that it exports.",
+    "The device ID is None": "fastdl reads the ID from the capsule, where it is right.",
+    "The table does not set the stream of the host": "fastdl does not ask for the stream of "
     "host memory.",
-    "A tensor that was taken twice is never released: the process hangs": "fastdl cannot "
-    "prevent it. Keep the first tensor until the second is released, or make a copy: "
+    "A tensor imported from another one hangs the process when it is released last": "fastdl "
+    "cannot prevent this. Keep the first tensor until the second is released, or make a copy: "
     "`convert(x, paddle.Tensor, copy=True)`.",
     "The deleter is not called if manager_ctx is NULL": "DLPack allows a NULL `manager_ctx`, "
     "so the memory leaks. fastdl always sets it.",
     "Data on CUDA ends the process if Paddle was built without CUDA": "`convert` refuses data "
     "on a device if Paddle was built for none. Pass `device='cpu'` for a copy on the host.",
-    "The table allocates more bytes than 64 bits can count": "fastdl refuses a tensor that has "
-    "elements and no memory, and requests no such size.",
+    "The table's allocator ignores an overflow, and succeeds without memory": "fastdl requests no "
+    "such size, and refuses a tensor that has elements but no memory.",
     "numpy() of an empty tensor that NumPy cannot hold ends the process": "`convert(x, "
     "numpy.ndarray)` raises a `BufferError`.",
-    "A request for a device that Paddle lacks is a NotImplementedError": "`from_dlpack(x, "
+    "A request for a device that Paddle lacks raises NotImplementedError": "`from_dlpack(x, "
     "device=...)` raises a `BufferError`.",
 }

@@ -73,7 +73,7 @@ DEFECTS = {
     "A capsule that is refused for its device is freed twice": "`convert` refuses data on a "
     "GPU that TensorFlow does not have. `convert(x, tf.Tensor, device='cpu')` makes a copy on "
     "the host.",
-    "A request for the host is a RuntimeError": "`from_dlpack(x, device='cpu')` works: fastdl "
+    "A request for the host raises RuntimeError": "`from_dlpack(x, device='cpu')` works: fastdl "
     "passes no `dl_device` for data that is on the host.",
     "Lanes are ignored, so half of the values are read": "`convert` refuses elements of "
     "several lanes: TensorFlow has none.",

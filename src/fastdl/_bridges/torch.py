@@ -118,6 +118,6 @@ DEFECTS = {
     "type and the shape of a buffer.",
     "A capsule that is refused for its size is freed twice": "`from_dlpack` and `convert` "
     "refuse such a tensor, and free it once.",
-    "A request for a device that PyTorch lacks is a NotImplementedError": "`from_dlpack(x, "
+    "A request for a device that PyTorch lacks raises NotImplementedError": "`from_dlpack(x, "
     "device=...)` raises a `BufferError`.",
 }

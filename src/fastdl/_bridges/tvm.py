@@ -37,10 +37,10 @@ BRIDGES = (
 
 DEFECTS = {
     "A compiled function crashes on data that is not aligned": "TVM checks the alignment of "
-    "what becomes a `tvm.runtime.Tensor`, but not of arguments. What `convert` gives to TVM is "
-    "aligned to 64 bytes.",
+    "data that becomes a `tvm.runtime.Tensor`, but not of arguments. `convert` aligns the data "
+    "that it gives to TVM to 64 bytes.",
     "float4 is packed in the other order": "In DLPack the first element is in the low bits, so "
-    "a consumer of the capsule sees the two elements of each byte swapped. `asarray` and "
+    "a consumer sees the two elements of each byte swapped. `asarray` and "
     "`convert` read such tensors through TVM's `numpy()`, and `convert` does not make any. "
     "`from_dlpack` trusts the capsule.",
 }

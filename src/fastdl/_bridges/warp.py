@@ -36,12 +36,11 @@ BRIDGES = (
 )
 
 DEFECTS = {
-    "An array without dimensions is an IndexError": "Warp has no such arrays. `convert` raises "
+    "An array without dimensions raises IndexError": "Warp has no such arrays. `convert` raises "
     "an error: `reshape(1)` first.",
     "byte_offset is ignored, so other values are read": "fastdl adds the offset to the address "
-    "of what it exports.",
+    "that it exports.",
     "Elements of several lanes get the strides of one, so they overlap": "`convert` refuses them.",
-    "A capsule loses the exception that is pending when it dies": "The memory is not released "
-    "then. The deleter loses the exception, too; fastdl sets it aside before it calls a "
-    "deleter.",
+    "A capsule that is destroyed clears a pending exception": "The memory then leaks. "
+    "Warp's deleter clears the exception, too: fastdl saves it before the call.",
 }

@@ -23,8 +23,8 @@ OTHERS = {
     "nanoarrow": SimpleNamespace(
         RELEASE="nanoarrow==0.9.0",
         DEFECTS={
-            "A capsule that a producer returned can be taken twice": "A producer must return a new "
-            "capsule each time, as fastdl's tensors do.",
+            "A producer's capsule is not renamed, so it can be consumed twice": "A "
+            "producer must return a new capsule each time, as fastdl's tensors do.",
             "Lanes are ignored, so half of the values are read": "nanoarrow reads a "
             "`fastdl.Tensor` as a buffer or as Arrow, and both refuse lanes.",
         },
@@ -32,24 +32,24 @@ OTHERS = {
     "decord": SimpleNamespace(
         RELEASE="decord==0.6.0",
         DEFECTS={
-            "Strides are ignored, so other values are read": "Pass the result of `copy()`, which "
-            "never has gaps.",
+            "Strides are ignored, so other values are read": "Pass the result of `copy()`, "
+            "which is row-major.",
         },
     ),
     "kornia_rs": SimpleNamespace(
         RELEASE="kornia-rs==0.2.0",
         DEFECTS={
-            "A request for a copy is a NotImplementedError": "`from_dlpack(x, copy=True)` makes "
+            "A request for a copy raises NotImplementedError": "`from_dlpack(x, copy=True)` makes "
             "the copy itself.",
         },
     ),
     "av": SimpleNamespace(
         RELEASE="av==18.1.0",
         DEFECTS={
-            "The last row and column of chroma are lost at odd sizes": "fastdl cannot detect it. "
+            "The last row and column of chroma are lost at odd sizes": "fastdl cannot detect this. "
             "`asarray(memoryview(plane))` has all bytes, with the padding of each row.",
-            "max_version, dl_device and copy are TypeErrors": "`from_dlpack` calls again without "
-            "them, and makes copies itself.",
+            "max_version, dl_device and copy raise TypeError": "`from_dlpack` asks again without "
+            "these keywords, and makes copies itself.",
             "A capsule without a deleter ends the process": "DLPack allows a NULL deleter. fastdl "
             "always sets one.",
         },
@@ -58,8 +58,7 @@ OTHERS = {
 
 
 def files() -> dict[str, Any]:
-    """Import name of a library -> the file with its defects and the release in which they were
-    seen."""
+    """By library, as imported: what has its defects, and the release in which they were seen."""
     known = {name: lookup.load(name) for name in lookup.LIBRARIES.values()} | OTHERS
     return {name: file for name, file in known.items() if hasattr(file, "DEFECTS")}
 
@@ -69,8 +68,8 @@ def seen(file: Any) -> str:
 
 
 def of(library: str, version: str) -> list[dict[str, Any]]:
-    """The defects of a library in a version. `certain`: whether the defect was seen in that very
-    version; older and newer ones may not have it."""
+    """The defects of a library in a version. `certain` says whether it was seen in that very
+    one: an older or newer one may not have it."""
     file = files().get(library)
     rows = file.DEFECTS.items() if file else ()
     return too_old(library, version) + [
@@ -91,7 +90,7 @@ def is_fixed(file: Any, title: str, version: str) -> bool:
 
 
 def too_old(library: str, version: str) -> list[dict[str, Any]]:
-    """The row about a version that is too old for convert."""
+    """The row on a version of which convert makes no objects."""
     bridges, own = lookup.bridges_of(library), release(version)
     since = {bridge.since for bridge in bridges if () < own < release(bridge.since)}
     return [
