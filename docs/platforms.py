@@ -16,24 +16,24 @@ PLATFORMS = [
         "Linux x86-64, glibc",
         f"{CPYTHONS[0]} to {CPYTHONS[-1]}; 3.15 without a GIL",
         "NumPy; on 3.11 [all](#library-by-library)",
-        "**natively**: all tests on 3.11, those that depend on CPython on the others",
+        "**natively**: all tests on 3.11; on the others, those that CPython may affect",
     ),
     (
         "Windows x86-64",
         "3.13",
         "NumPy",
-        "**under wine 8**, built by MinGW: the wheel, `demo`, `doctor`, the light tests but "
-        "[these](../tests/windows/skipped.py); never by MSVC",
+        "**under wine 8**, built by MinGW: the wheel, `demo`, `doctor`, all tests without the mark "
+        "`slow` but [these](../tests/windows/skipped.py); never built by MSVC",
     ),
     ("Linux x86-64, musl", "Debian's", "", f"**natively**: `demo`; the rest {COMPILED}"),
     ("macOS arm64, x86-64", "", "", f"{COMPILED}, by zig's clang"),
-    ("CUDA, ROCm", "Linux's", "stand-ins", "**simulated** drivers; not confirmed on hardware yet"),
+    ("CUDA, ROCm", "as on Linux", "imitations", "**simulated** drivers; never run on hardware"),
     (
         "Linux i386, arm64",
         "3.11",
         "",
-        "not supported; once by hand, in November 2026: 1,946 light tests passed on i386, 63 "
-        "failed, 46 were not collected; some ran on arm64 under qemu",
+        "not supported: no test runs there regularly; tried once: 63 of 2,009 tests failed on "
+        "i386, 46 were not collected; some ran on arm64 in qemu",
     ),
 ]
 

@@ -7,7 +7,11 @@ from fastdl._bridges import lookup
 from fastdl._bridges.bridge import ANYWHERE, COMPACT, COPIED, DENSE, IMMUTABLE, POSITIVE, Bridge
 from fastdl._core.foreign import release
 
-STRIDES = {POSITIVE: "negative strides", DENSE: "gaps", COMPACT: "all but row-major"}
+STRIDES = {
+    POSITIVE: "negative strides",
+    DENSE: "not contiguous in any order",
+    COMPACT: "all but row-major",
+}
 READ_ONLY = {COPIED: "read-only", IMMUTABLE: "read-only unless immutable"}
 #: Element types that have a word in the table.
 STANDARD = "bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))

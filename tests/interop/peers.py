@@ -590,7 +590,7 @@ def outcomes(peer: Peer, cells: Mapping[str, str]) -> Iterator[str]:
 def as_markdown() -> Iterator[str]:
     """What README.md shows of the results of matrix/: see docs/quote.py."""
     measured = load()
-    head = "library, release, import, export, with gaps, negative strides, read-only"
+    head = "library, release, import, export, strided, negative strides, read-only"
     yield from (f"| {head.replace(', ', ' | ')} |", "|" + "---|" * (head.count(",") + 1))
     for peer in PEERS:
         cells = measured[peer.name]

@@ -91,7 +91,7 @@ def tally(cells: dict[str, str], direction: str) -> str:
         if name.partition("/")[0] == direction
     )
     if not counts:
-        return ""
+        return "–"
     bad = (f", {counts[word]} **{word}**" for word in (WRONG, DIES) if counts[word])
     return "/".join(str(counts[word]) for word in OUTCOMES[:3]) + "".join(bad)
 
