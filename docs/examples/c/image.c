@@ -16,8 +16,8 @@ typedef struct {
     int64_t shape[2];
 } image;
 
-/* The tensor of an image. What is not set is as usual: the host, no gaps, writable, and the object
- * itself keeps the memory. */
+/* The tensor of an image. Defaults apply to all other members: host memory, contiguous, writable,
+ * and kept alive by the object itself. */
 static int describe(PyObject *self, fastdl_description *out)
 {
     image *own = (image *)self;

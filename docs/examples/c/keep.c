@@ -15,7 +15,7 @@ typedef struct {
     DLManagedTensorVersioned *weights; /* owned; NULL for None */
 } weighted_sum;
 
-/* float64 without gaps is used in place; other layouts and real types are copied. */
+/* Contiguous float64 is used in place; other layouts are copied, other types converted. */
 static const uint32_t DOUBLE[] = {FASTDL_FLOAT64};
 static const fastdl_spec VECTOR = {
     .dtypes = DOUBLE, .dtype_count = 1, .ndim = 1, .layout = FASTDL_C, .rules = FASTDL_CONVERT};
@@ -45,7 +45,7 @@ static void weighted_sum_dealloc(PyObject *self)
 static void add(double *sum, const double *x, const DLManagedTensorVersioned *weights, int64_t n)
 {
     const DLTensor *w = weights != NULL ? &weights->dl_tensor : NULL;
-    for (int64_t i = 0; i < n; i++) /* of an owned tensor, byte_offset may be other than 0 */
+    for (int64_t i = 0; i < n; i++) /* an owned tensor may have a byte_offset */
         sum[i] += w ? x[i] * ((double *)((char *)w->data + w->byte_offset))[i] : x[i];
 }
 

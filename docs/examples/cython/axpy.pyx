@@ -61,6 +61,9 @@ def axpy(double a, x, y):
         fastdl.release(&vx)
 
 
+# [/axpy]
+
+
 cdef class WeightedSum:
     """WeightedSum(weights).of([x, y, ...]): the sum of vectors, times `weights` if given."""
     cdef fastdl.spec vector
@@ -69,7 +72,7 @@ cdef class WeightedSum:
     def __cinit__(self, weights=None):
         self.vector = fastdl.anything()
         self.vector.dtypes, self.vector.dtype_count, self.vector.ndim = &REAL[1], 1, 1
-        # float64 without gaps is used in place; other layouts and real types are copied.
+        # Contiguous float64 is used in place; other layouts are copied, other types converted.
         self.vector.layout, self.vector.rules = fastdl.C, fastdl.CONVERT
         if weights is not None:
             self.weights = fastdl.own_as(weights, b"weights", &self.vector)
@@ -89,7 +92,7 @@ cdef class WeightedSum:
         vector.shape = &shape
         if self.weights is not NULL:
             n.size = self.weights.dl_tensor.shape[0]
-            w = <const double *>(  # the byte_offset of an owned tensor may be other than 0
+            w = <const double *>(  # an owned tensor may have a byte_offset
                 <const char *>self.weights.dl_tensor.data + self.weights.dl_tensor.byte_offset)
         try:
             for number, item in enumerate(vectors):
@@ -109,7 +112,6 @@ cdef class WeightedSum:
             fastdl.drop(result)
             raise
         return fastdl.wrap(result, like)
-# [/axpy]
 
 
 def scaled(double a, x):

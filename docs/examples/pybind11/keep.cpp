@@ -11,7 +11,7 @@
 
 namespace py = pybind11;
 
-// float64 without gaps is used in place; other layouts and real types are copied.
+// Contiguous float64 is used in place; other layouts are copied, other types converted.
 using Vector = fastdl::owned<const double, fastdl::ndim<1>, fastdl::c_contiguous, fastdl::converted,
                              fastdl::named<"vector">>;
 

@@ -16,9 +16,9 @@ def scaled_operator(a: float, x: Tensor) -> Tensor:
     return kernels.scaled(a, x)
 
 
-@scaled_operator.register_fake  # what the result looks like, without computing it
+@scaled_operator.register_fake  # describes the result without computing it
 def _(a, x):
-    return x.new_empty(x.shape)  # row-major without gaps, as fastdl_empty allocates
+    return x.new_empty(x.shape)  # row-major, as fastdl_empty allocates
 
 
 def keep_factor(ctx, inputs, output):
