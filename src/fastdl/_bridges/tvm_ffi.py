@@ -32,7 +32,7 @@ BRIDGES = (
 DEFECTS = {
     "Read-only data of a type with an exchange table becomes writable": "`convert` copies such "
     "data.",
-    "A request for an old version raises AttributeError": "fastdl asks for version (1, 3).",
+    "A request for an old version raises AttributeError": "fastdl requests version (1, 3).",
     "copy=True does not copy": "fastdl makes copies on the host itself.",
     "A table of an unknown major version is called": "Another major version may have other "
     "functions. fastdl calls `__dlpack__` instead.",

@@ -48,7 +48,7 @@ OTHERS = {
         DEFECTS={
             "The last row and column of chroma are lost at odd sizes": "fastdl cannot detect this. "
             "`asarray(memoryview(plane))` has all bytes, with the padding of each row.",
-            "max_version, dl_device and copy raise TypeError": "`from_dlpack` asks again without "
+            "max_version, dl_device and copy raise TypeError": "`from_dlpack` calls again without "
             "these keywords, and makes copies itself.",
             "A capsule without a deleter ends the process": "DLPack allows a NULL deleter. fastdl "
             "always sets one.",
