@@ -2,6 +2,7 @@
 """What a library does with a correct producer."""
 
 import gc
+import itertools
 import mmap
 import sys
 import time
@@ -50,9 +51,12 @@ PROTOCOL = "array API standard, __dlpack__"
 
 def six(lib: Library, form: "str | None" = None, **fields: Any) -> Offer:
     """Six numbers in row-major order, of a type and in a shape that the library supports, in
-    capsules of a form, or by a "table"."""
+    capsules of a form, versioned ones of "read-only" memory, or by a "table"."""
     if lib.dtype not in lib.dtypes:
         raise NotApplicable("has no element type of six values")
+    if form == "read-only":
+        form = "versioned"
+        fields.setdefault("flags", structs.READ_ONLY)
     fields.setdefault("shape", lib.shape)
     fields.setdefault("strides", tuple(row_major(fields["shape"] or ())))
     fields.setdefault("dtype", lib.dtype_fields)
@@ -70,7 +74,8 @@ def compact(lib: Library, form: "str | None" = None, **fields: Any) -> Offer:
 
 def forms(lib: Library) -> Iterator[tuple[str, str]]:
     """The forms that it takes: names, and those of `six`."""
-    names = {"legacy": "a legacy capsule", "versioned": "a versioned capsule", "table": "a table"}
+    names = {"legacy": "a legacy capsule", "versioned": "a versioned capsule"}
+    names |= {"read-only": "a read-only capsule", "table": "a table"}
     for form, name in names.items():
         if form == "table" and not lib.takes_tables:
             continue
@@ -84,7 +89,7 @@ def capsule_forms(lib: Library) -> Iterator[tuple[str, str]]:
 
 
 def flagged_forms(lib: Library) -> Iterator[tuple[str, str]]:
-    return (found for found in forms(lib) if found[1] != "legacy")
+    return (found for found in forms(lib) if found[1] in ("versioned", "table"))
 
 
 def read_only_forms(lib: Library) -> Iterator[tuple[Any, ...]]:
@@ -231,8 +236,8 @@ def released_once(lib: Library, form: str) -> None:
     over=forms,
 )
 def outlives_the_producer(lib: Library, form: str) -> None:
-    """The memory is not released while the array is in use, though the producer's object is
-    gone."""
+    """The memory is not released while the array is in use, though the producer's object and the
+    capsule are gone."""
     offer = compact(lib, form)
     result = taken(lib, offer)
     del offer
@@ -255,7 +260,7 @@ def renames_the_capsule(lib: Library, form: str) -> "str | None":
     if is_left(lib, result, offer, kept[-1]) and offer.counts() == [0]:
         return "copies, and leaves the capsule to the producer"
     name = structs.capsule_name(kept[-1])
-    before = "dltensor_versioned" if form == "versioned" else "dltensor"
+    before = "dltensor" if form == "legacy" else "dltensor_versioned"
     expect(name == f"used_{before}", f"{before!r} was accepted, and has the name {name!r}")
     return None
 
@@ -265,23 +270,6 @@ def keeps_error(lib: Library, form: str) -> None:
     """An array that dies while an exception is pending leaves it as it is."""
     kept = [taken(lib, compact(lib, form))]
     expect(_dlpack.drop(kept), "the exception was lost or replaced")
-
-
-@check(
-    "consumer.capsule-may-die",
-    MEMORY,
-    PYTHON + ": the consumer owns the managed tensor",
-    over=capsule_forms,
-)
-def capsule_may_die(lib: Library, form: str) -> None:
-    """The array needs the capsule no longer: its destructor changes nothing."""
-    offer, kept = keeping(lib, form)
-    result = taken(lib, offer)
-    kept.clear()
-    others = noise()
-    expect_values(lib, result, lib.rows, "the array")
-    del result, others
-    expect_released(offer)
 
 
 @check(
@@ -419,7 +407,9 @@ def null_pointers(lib: Library) -> Iterator[tuple[Any, ...]]:
     """(name, form, fields without NULL, the same with NULL)."""
     scalar = {"shape": (), "strides": ()}, {"shape": None, "strides": None, "ndim": 0}
     empty = {"shape": lib.padded((0,), 1)}, {"shape": lib.padded((0,), 1), "data": 0}
+    order = {"shape": lib.shape}, {"shape": lib.shape, "strides": None, "version": (1, 0)}
     for name, form in forms(lib):
+        yield f"strides of a row-major array, {name}", form, *order
         yield f"shape and strides of no dimensions, {name}", form, *scalar
         yield f"data of no elements, {name}", form, *empty
 
@@ -428,7 +418,7 @@ def null_pointers(lib: Library) -> Iterator[tuple[Any, ...]]:
     "consumer.null-pointers", ERROR, HEADER + ": DLTensor.shape, DLTensor.data", over=null_pointers
 )
 def null_pointer(lib: Library, form: str, plain: dict[str, Any], null: dict[str, Any]) -> None:
-    """NULL is taken where there is nothing to point to, if another pointer is."""
+    """NULL is taken where it is allowed, if another pointer is."""
     if not lib.has_rank(len(plain["shape"])):
         raise NotApplicable("has no such array")
     with allowed():
@@ -614,24 +604,13 @@ check(
 )(partial(arrives, what="READ_ONLY memory", flags=structs.READ_ONLY))
 
 
-@check(
-    "readonly.passes-through",
-    DATA,
-    HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY",
-    over=read_only_forms,
-)
-def read_only_passes_through(lib: Library, form: str, flags: int) -> None:
-    """An array on READ_ONLY memory is exported as READ_ONLY again."""
-    offer, result = taken_read_only(lib, form, flags)
-    expect_own(lib, result)
-    passes_through(lib, offer, result)
-
-
 def passes_through(lib: Library, offer: Offer, array: Any) -> None:
     """Checks that an array on a producer's READ_ONLY memory is exported with that flag."""
+    expect_own(lib, array)
     with allowed(BufferError):
         held = Held(lib.versioned(array))
-    if held.start != offer_address(offer):
+    start, memory = held.start, offer.memories[-1]
+    if not 0 <= start - _dlpack.address(memory) < len(memory):
         raise Allowed("copies")
     expect(held.struct.flags & structs.READ_ONLY, f"flags are {held.flags:#x}")
 
@@ -663,16 +642,25 @@ def never_zero(lib: Library) -> str:
 UNMAPPED = 0x7FFF00000000  # reading there crashes
 
 
+def bare(lib: Library, offer: Offer) -> Any:
+    return lib.optional("from_capsule")(offer.capsule())
+
+
 @check(
     "streams.device-is-not-read",
     MEMORY,
     HEADER + ": DLDevice; " + ARRAY_API + ": BufferError",
-    over=lambda lib: ((f"device {device}", device) for device in (CUDA, (999, 0))),
+    over=lambda lib: (
+        (f"device {device}, {name}{way}", form, device, take)
+        for name, form in forms(lib)
+        for way, take in (("", lib.take), (", without its producer", partial(bare, lib)))
+        for device in (CUDA, (999, 0))
+    ),
 )
-def is_not_read(lib: Library, device: tuple[int, int]) -> str:
+def is_not_read(lib: Library, form: str, device: tuple[int, int], take: Any) -> str:
     """Memory of another device is refused, or described as such without being read."""
     with allowed(words=""):
-        result = lib.take(compact(lib, device=device, data=UNMAPPED))
+        result = take(compact(lib, form, device=device, data=UNMAPPED))
     return stays_on(lib, result, device)
 
 
@@ -697,10 +685,10 @@ def stays_on(lib: Library, result: Any, device: tuple[int, int]) -> str:
     return ", ".join(notes)
 
 
-@check("streams.device-is-released", MEMORY, HEADER + ": DLManagedTensor.deleter")
-def device_is_released(lib: Library) -> "str | None":
+@check("streams.device-is-released", MEMORY, HEADER + ": DLManagedTensor.deleter", over=forms)
+def device_is_released(lib: Library, form: str) -> "str | None":
     """A managed tensor of another device is released once, whether it is taken or not."""
-    return taken_and_released(lib, compact(lib, device=CUDA, data=UNMAPPED))
+    return taken_and_released(lib, compact(lib, form, device=CUDA, data=UNMAPPED))
 
 
 # ---- element types ----------------------------------------------------------------------------
@@ -714,9 +702,16 @@ def read_back(lib: Library, offer: Offer) -> Any:
         return lib.values(result)
 
 
-def dtype_is_taken(lib: Library, form: str, dtype: str) -> None:
+def typed_forms(lib: Library) -> Iterator[tuple[str, str, int]]:
+    for name, form in forms(lib):
+        yield from ((name, form, 0), (f"{name}, a byte_offset", form, 1))
+
+
+def dtype_is_taken(lib: Library, form: str, skipped: int, dtype: str) -> None:
     numbers = sample(dtype)
-    fields = {"content": packed(numbers, dtype), "dtype": (*FORMATS[dtype][:2], 1)}
+    before = packed(numbers[:skipped], dtype)
+    fields = {"content": before + packed(numbers, dtype), "dtype": (*FORMATS[dtype][:2], 1)}
+    fields["byte_offset"] = len(before)
     with allowed():
         result = lib.take(compact(lib, form, **fields))
     if held := again(lib, result):
@@ -735,7 +730,7 @@ for _name in (*DTYPES, *ONLY_TAKEN):
         f"dtype.import-{_name}",
         DATA,
         HEADER + ": DLDataTypeCode, DLDataType",
-        over=forms,
+        over=typed_forms,
         sentence=f"{_name} arrives with its values, and as that type, or is refused.",
     )(partial(dtype_is_taken, dtype=_name))
 
@@ -744,16 +739,21 @@ for _name in (*DTYPES, *ONLY_TAKEN):
 OTHERS = ((3, 64), (7, 8), (10, 8), (99, 8), (99, 32))
 
 
+def others(lib: Library) -> Iterator[tuple[Any, ...]]:
+    for (name, form), (code, bits) in itertools.product([*forms(lib)], OTHERS):
+        yield f"code {code}, {bits} bits, {name}", form, (code, bits, 1)
+
+
 @check(
     "dtype.import-others",
     DATA,
     HEADER + ": DLDataTypeCode",
-    over=lambda lib: ((f"code {code}, {bits} bits", (code, bits, 1)) for code, bits in OTHERS),
+    over=others,
 )
-def others_are_taken(lib: Library, dtype: tuple[int, int, int]) -> None:
+def others_are_taken(lib: Library, form: str, dtype: tuple[int, int, int]) -> None:
     """An element type that is not known is refused, or exported again as it is."""
     with allowed():
-        result = lib.take(compact(lib, content=bytes(48), dtype=dtype))
+        result = lib.take(compact(lib, form, content=bytes(48), dtype=dtype))
     held = again(lib, result)
     if held is None:
         raise Allowed("taken, and not exported again")
@@ -765,11 +765,7 @@ def others_are_taken(lib: Library, dtype: tuple[int, int, int]) -> None:
     "dtype.others-are-released",
     MEMORY,
     HEADER + ": DLManagedTensor.deleter",
-    over=lambda lib: (
-        (f"code {code}, {name}", form, (code, bits, 1))
-        for name, form in forms(lib)
-        for code, bits in OTHERS
-    ),
+    over=others,
 )
 def others_are_released(lib: Library, form: str, dtype: tuple[int, int, int]) -> "str | None":
     """A tensor of such a type is released once, whether it is taken or not."""
@@ -777,20 +773,23 @@ def others_are_released(lib: Library, form: str, dtype: tuple[int, int, int]) ->
 
 
 @check(
-    "dtype.import-int4", DATA, HEADER + ": DLDataType; DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED"
+    "dtype.import-int4",
+    DATA,
+    HEADER + ": DLDataType; DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED",
+    over=forms,
 )
-def int4_is_taken(lib: Library) -> None:
+def int4_is_taken(lib: Library, form: str) -> None:
     """Integers of four bits arrive with their values, two in a byte, or are refused."""
-    found = read_back(lib, compact(lib, content=b"\x01\x7e\x3b", dtype=(0, 4, 1)))
+    found = read_back(lib, compact(lib, form, content=b"\x01\x7e\x3b", dtype=(0, 4, 1)))
     expect(flat(found) == [1, 0, -2, 7, -5, 3], f"[1, 0, -2, 7, -5, 3] became {flat(found)}")
 
 
-@check("dtype.import-lanes", DATA, HEADER + ": DLDataType.lanes")
-def lanes_are_taken(lib: Library) -> None:
+@check("dtype.import-lanes", DATA, HEADER + ": DLDataType.lanes", over=forms)
+def lanes_are_taken(lib: Library, form: str) -> None:
     """Elements of two lanes arrive with both, or are refused."""
     numbers = [*range(12)]  # for each element two
     code, bits, _ = lib.dtype_fields
-    offer = compact(lib, content=lib.packed(*numbers), dtype=(code, bits, 2))
+    offer = compact(lib, form, content=lib.packed(*numbers), dtype=(code, bits, 2))
     found = read_back(lib, offer)
     # Two for each element, as another dimension, a pair, or whatever stands for two.
     if all(isinstance(one, (int, float)) for one in flat(found)):

@@ -100,8 +100,12 @@ def made(lib: Library, values: Any) -> Any:
 def wholes(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     yield "an array", lib.make, lib.rows
     yield "an array that was taken", partial(imported, lib), lib.rows
-    if lib.has_rank(0):
-        yield "an array without dimensions", partial(made, lib, 3.0), 3.0
+    for name, rank in (("an array without dimensions", 0), ("a vector", 1)):
+        if lib.has_rank(rank):
+            values = flat(lib.rows) if rank else 3.0
+            yield name, partial(made, lib, values), values
+    one = in_shape([7.0], lib.padded([1] * min(2, lib.max_ndim), 1))
+    yield "an array of one element", partial(made, lib, one), one
 
 
 def writable_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
@@ -364,13 +368,6 @@ def empty(lib: Library, values: Any, shape: list[int], export: Export) -> None:
     expect(found == shape, f"the shape is {found}")
 
 
-@check("producer.one-element", DATA, HEADER + ": DLTensor.strides; numpy/numpy#20336", over=ways)
-def one_element(lib: Library, export: Export) -> None:
-    """An array of one element exports it, whatever the strides."""
-    values = in_shape([7.0], lib.padded([1] * min(2, lib.max_ndim), 1))
-    expect_held(exported(partial(made, lib, values), export)[1], values)
-
-
 @check("producer.address", DATA, HEADER + ": DLTensor.data, DLTensor.byte_offset", over=exports)
 def address(lib: Library, make: Make, values: Any, export: Export) -> None:
     """`data` plus byte_offset is where the library says that the first element is."""
@@ -492,7 +489,7 @@ def described(tensor: structs.Tensor) -> dict[str, Any]:
         "data + byte_offset": (tensor.data or 0) + tensor.byte_offset,
         "device": (tensor.device_type, tensor.device_id),
         "dtype": (tensor.code, tensor.bits, tensor.lanes),
-        "shape": structs.numbers(tensor.shape, tensor.ndim),
+        "shape": structs.numbers(tensor.shape, tensor.ndim) or [],
     }
 
 
