@@ -98,7 +98,7 @@ def makers(node: ast.ClassDef) -> Iterator[str]:
         if isinstance(member, Function) and member.name in ("__init__", "__new__")
     ]
     for maker in [m for m in makers if m.decorator_list] or makers:  # overloads have the types
-        yield f"{node.name}({', '.join(given(maker))})"
+        yield f"def {node.name}({', '.join(given(maker))}) -> {node.name}: ..."
 
 
 def members_of_enum(node: ast.ClassDef) -> list[str]:
