@@ -25,7 +25,7 @@ NOTHING = re.compile(
 LESS = re.compile("refused: |taken, but not readable|copies$|cannot be written to")
 
 #: What it must not do.
-LAWFUL = re.compile("cannot (say|express)|the tensor is read-only")
+LAWFUL = re.compile("cannot (say|express)|(tensor|destination) is read-only")
 
 #: What fastdl describes as it is: whoever reads it may know more.
 TAKEN = {"code-unknown", "device-unknown"}

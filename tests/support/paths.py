@@ -64,9 +64,10 @@ ASKED_ONCE = dict.fromkeys(
 )
 #: Such a path calls the producer itself.
 ITS_CALL = {"copy.import-to-the-host"}
+GIVEN = {"copy.import-false-error": "a flagged copy that the caller made is taken as it is"}
 OF_CAPSULES = {
     "legacy": ({}, {"versions.asks-for-one": "a legacy capsule is asked for"}),
-    "versioned": ({"max_version": VERSION}, ASKED_ONCE),
+    "versioned": ({"max_version": VERSION}, ASKED_ONCE | GIVEN),
 }
 
 
@@ -158,7 +159,7 @@ def through_numpy():
         unasked=GROWTH,
         # NumPy has no memory of devices, and no such size even of nothing.
         refuses={
-            *("streams.device-is-released", "layout.empty-of-any-size"),
+            *("streams.device-is-released", "layout.empty-of-any-size", "readonly.passes-through"),
             *("ownership.empty-of-any-size", "dtype.import-others", "dtype.others-are-released"),
             *("table.makes-empty-of-any-size", "table.makes-what-is-on-its-device"),
         },
@@ -170,7 +171,10 @@ def through_numpy():
 
 MAKES = {"table.makes-an-array": "only its author could make one: the table makes fastdl.Tensors"}
 ALONE_MAKES = dict.fromkeys(
-    ("table.makes-an-array", "table.array-owns-the-tensor", "table.allocates"),
+    (
+        *("table.makes-an-array", "table.array-owns-the-tensor"),
+        *("table.allocates", "table.allocates-without-the-gil"),
+    ),
     "without the package its table makes nothing",
 )
 MAKES_NOTHING = {f"table.makes-{name}" for name in LAYOUTS} | {

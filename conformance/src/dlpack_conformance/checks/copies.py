@@ -129,21 +129,23 @@ def newest(lib: Library) -> Any:
 DeviceType = IntEnum("DeviceType", {"CPU": 1})
 
 
+def on_devices(*devices: tuple[int, int]) -> Iterator[tuple[Any, ...]]:
+    for device, more in product(devices, ({}, {"copy": True})):
+        yield f"dl_device={device}, {more}", device, more
+
+
 @check(
     "copy.host-is-exported",
     DEVIATION,
     DEVICE + ": a tuple of an Enum and an int; kDLCPU must be supported",
-    over=lambda lib: (
-        (f"dl_device=({kind!r}, 0), {more}", kind, more)
-        for kind, more in product((1, DeviceType.CPU), ({}, {"copy": True}))
-    ),
+    over=lambda lib: on_devices((1, 0), (DeviceType.CPU, 0)),
 )
-def host_is_exported(lib: Library, kind: int, more: dict[str, Any]) -> None:
+def host_is_exported(lib: Library, device: Any, more: dict[str, Any]) -> None:
     """`__dlpack__(dl_device=(1, 0))`, the host, is taken, its type as a number or an Enum."""
     form, array = newest(lib), lib.make()
     with allowed(BufferError):
         form(array, **more)
-    held = Held(form(array, dl_device=(kind, 0), **more))
+    held = Held(form(array, dl_device=device, **more))
     kind = held.tensor.device_type
     expect(kind in (1, 3, 11, 13), f"the capsule is on a device of type {kind}")
     expect(held.values() == lib.rows, f"the capsule has {held.values()}")
@@ -153,13 +155,13 @@ def host_is_exported(lib: Library, kind: int, more: dict[str, Any]) -> None:
     "copy.other-device",
     ERROR,
     DEVICE + ": 'must raise BufferError'",
-    over=lambda lib: ((f"dl_device={device}", device) for device in ((12, 0), (1, 5))),
+    over=lambda lib: on_devices((12, 0), (1, 5)),
 )
-def other_device(lib: Library, device: tuple[int, int]) -> None:
+def other_device(lib: Library, device: tuple[int, int], more: dict[str, Any]) -> None:
     """A device that the library does not have is a BufferError."""
     array = lib.make()
     with due(BufferError):
-        capsule = newest(lib)(array, dl_device=device)
+        capsule = newest(lib)(array, dl_device=device, **more)
     expect(False, f"it gave a capsule on device {inspect_capsule(capsule)['device']}")
 
 

@@ -12,6 +12,7 @@ from dlpack_conformance.checks.consumers import (
     PYTHON,
     again,
     compact,
+    expect_own,
     expect_released,
     expect_values,
     forms,
@@ -281,6 +282,7 @@ def read_only_passes_through(lib: Library, form: str, flags: int, layout: Layout
     offer = compact(lib, form, flags=flags, **fields_of(lib, layout))
     with allowed():
         result = lib.take(offer)
+    expect_own(lib, result)
     passes_through(lib, offer, result)
 
 

@@ -173,17 +173,21 @@ def ways(lib: Library) -> Iterator[tuple[str, Export]]:
 
 
 def owners(lib: Library) -> Iterator[tuple[str, Export]]:
-    """The ways, and copies."""
+    """The ways, also with copy=."""
     yield from ways(lib)
-    for name, form in capsules(lib):
+    for (name, form), copy in itertools.product(capsules(lib), (True, False)):
         array = lib.make()
         with suppress(Exception, NotApplicable):
-            form(array, copy=True)
-            yield f"{name}, a copy", partial(copied, form)
+            form(array, copy=copy)
+            yield f"{name}, copy={copy}", partial(with_copy, form, copy)
 
 
-def copied(form: Callable[..., Any], array: Any) -> Held:
-    return Held(form(array, copy=True))
+def with_copy(form: Callable[..., Any], copy: bool, array: Any) -> Held:
+    return Held(form(array, copy=copy))
+
+
+def without_copies(lib: Library) -> Iterator[tuple[str, Export]]:
+    return (found for found in owners(lib) if "copy=True" not in found[0])
 
 
 def exports(
@@ -210,11 +214,11 @@ def expect_held(held: Held, values: Any, what: str = "the export") -> None:
 
 
 def may_copy(lib: Library, array: Any, held: Held) -> bool:
-    """Whether an export says that it is a copy. A legacy one cannot: then the versioned one of the
-    same array, if there is any."""
+    """Whether an export says that it is a copy. A legacy one cannot: then whether the versioned one
+    of the same array, if there is any, is a copy, or READ_ONLY."""
     if held.flags is None:
         with suppress(Exception, NotApplicable):
-            return may_copy(lib, array, Held(lib.versioned(array)))
+            return Held(lib.versioned(array)).flags != 0
         return True
     return bool(held.flags & structs.IS_COPIED)
 
@@ -736,7 +740,7 @@ def references_are_given_back(lib: Library, export: Export) -> None:
     "readonly.flag",
     DATA,
     HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY; data-apis/array-api#191",
-    over=partial(exports, of=read_only_arrays),
+    over=partial(exports, of=read_only_arrays, by=without_copies),
 )
 def read_only_flag(lib: Library, make: Make, values: Any, export: Export) -> None:
     """An array that must not be written to is exported with READ_ONLY, as a copy, or not at all."""
