@@ -93,9 +93,11 @@ def flagged_forms(lib: Library) -> Iterator[tuple[str, str]]:
 
 
 def read_only_forms(lib: Library) -> Iterator[tuple[Any, ...]]:
+    """(name, form, flags, keywords of from_dlpack)."""
     for name, form in flagged_forms(lib):
-        yield f"{name}, READ_ONLY", form, structs.READ_ONLY
-        yield f"{name}, READ_ONLY and IS_COPIED", form, structs.READ_ONLY | structs.IS_COPIED
+        yield f"{name}, READ_ONLY", form, structs.READ_ONLY, {}
+        yield f"{name}, READ_ONLY, copy=False", form, structs.READ_ONLY, {"copy": False}
+        yield f"{name}, READ_ONLY and IS_COPIED", form, structs.READ_ONLY | structs.IS_COPIED, {}
 
 
 def keeping(lib: Library, form: "str | None") -> tuple[Offer, list[Any]]:
@@ -543,21 +545,22 @@ def unknown_flags(lib: Library, form: str) -> None:
 
 
 @check("readonly.is-kept", DATA, HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY", over=read_only_forms)
-def read_only_is_kept(lib: Library, form: str, flags: int) -> None:
+def read_only_is_kept(lib: Library, *case: Any) -> None:
     """Memory that is READ_ONLY is not written to through the array."""
     write = lib.optional("write")
-    offer, result = taken_read_only(lib, form, flags)
+    offer, result = taken_read_only(lib, *case)
     with suppress(Exception):
         write(result, lib.numbers(50.0))
     expect_unwritten(offer)
 
 
-def taken_read_only(lib: Library, form: str, flags: int) -> tuple[Offer, Any]:
+def taken_read_only(
+    lib: Library, form: str, flags: int, keywords: dict[str, Any], **fields: Any
+) -> tuple[Offer, Any]:
     """A producer of READ_ONLY memory, and the array, unless the library refuses it."""
-    offer = compact(lib, form, flags=flags)
+    offer = compact(lib, form, flags=flags, **fields)
     with allowed():
-        result = lib.take(offer)
-    return offer, result
+        return offer, lib.take_or_skip(offer, **keywords)
 
 
 def expect_unwritten(offer: Offer) -> None:
@@ -569,10 +572,10 @@ def expect_unwritten(offer: Offer) -> None:
 @check(
     "readonly.is-told", DEVIATION, HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY", over=read_only_forms
 )
-def read_only_is_told(lib: Library, form: str, flags: int) -> None:
+def read_only_is_told(lib: Library, *case: Any) -> None:
     """An array on READ_ONLY memory says that it is read-only, or is a copy."""
     is_read_only = lib.optional("is_read_only")
-    offer, result = taken_read_only(lib, form, flags)
+    offer, result = taken_read_only(lib, *case)
     if copies(lib, result, offer):
         raise Allowed("copies")
     expect(is_read_only(result), "the array says that it can be written to")

@@ -19,6 +19,7 @@ from dlpack_conformance.checks.consumers import (
     passes_through,
     read_only_forms,
     taken_and_released,
+    taken_read_only,
 )
 from dlpack_conformance.checks.producers import views
 from dlpack_conformance.producers import Offer
@@ -272,16 +273,14 @@ def views_of_taken(lib: Library, form: str, function: Any, values: Any) -> None:
     DATA,
     HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY",
     over=lambda lib: (
-        (f"{name}, {what}", form, flags, layout)
-        for name, form, flags in read_only_forms(lib)
+        (f"{name}, {what}", layout, *case)
+        for name, *case in read_only_forms(lib)
         for what, layout in LAYOUTS.items()
     ),
 )
-def read_only_passes_through(lib: Library, form: str, flags: int, layout: Layout) -> None:
+def read_only_passes_through(lib: Library, layout: Layout, *case: Any) -> None:
     """An array on READ_ONLY memory is exported as READ_ONLY again, as a copy, or not at all."""
-    offer = compact(lib, form, flags=flags, **fields_of(lib, layout))
-    with allowed():
-        result = lib.take(offer)
+    offer, result = taken_read_only(lib, *case, **fields_of(lib, layout))
     expect_own(lib, result)
     passes_through(lib, offer, result)
 
