@@ -21,7 +21,7 @@ _TORCH_IMPORT = (
 )
 
 _DIMENSIONS = (
-    "a target in nanoseconds fits one machine. On this one, NumPy needs "
+    "the target was set on another machine; on this one, NumPy needs "
     "{c/numpy_dimensions:peers} for each dimension"
 )
 
@@ -33,7 +33,7 @@ _RESULT = (
 _ROWS = "both copy whole rows at the speed of memory; the difference is less than between two runs"
 
 _STRUCT = (
-    "a target in nanoseconds fits one machine. On this one, reading the struct alone takes "
+    "the target was set on another machine; on this one, reading the struct alone takes "
     "{c/borrow_numpy:floors}"
 )
 

@@ -538,9 +538,7 @@ def resident() -> int:
     """The resident memory of this process in bytes; the peak where the system does not report
     it."""
     if sys.platform == "win32":
-        counters = (ctypes.c_size_t * 9)(
-            72
-        )  # a PROCESS_MEMORY_COUNTERS, which begins with its size
+        counters = (ctypes.c_size_t * 9)(72)  # a PROCESS_MEMORY_COUNTERS: first its size
         ctypes.WinDLL("psapi").GetProcessMemoryInfo(ctypes.c_void_p(-1), counters, 72)
         return counters[2]
     import resource

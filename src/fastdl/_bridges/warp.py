@@ -41,6 +41,6 @@ DEFECTS = {
     "byte_offset is ignored, so other values are read": "fastdl adds the offset to the address "
     "that it exports.",
     "Elements of several lanes get the strides of one, so they overlap": "`convert` refuses them.",
-    "A capsule that is destroyed clears a pending exception": "The memory then leaks. "
+    "A capsule that is destroyed clears a pending exception": "The capsule's memory also leaks. "
     "Warp's deleter clears the exception, too: fastdl saves it before the call.",
 }

@@ -444,7 +444,7 @@ def long(lib: Library, form: str) -> None:
 
 @check("consumer.far", DATA, HEADER + ": DLTensor.strides", over=forms)
 def far(lib: Library, form: str) -> None:
-    """Elements that are more than 2^32 apart arrive, or are refused."""
+    """Elements that are 2^32 bytes apart, or from `data`, arrive, or are refused."""
     dtype = next((name for name in ("uint8", "int8") if name in lib.dtypes), None)
     if dtype is None or not lib.has_rank(1):
         raise NotApplicable("has no such array")
@@ -455,6 +455,9 @@ def far(lib: Library, form: str) -> None:
     fields = {"dtype": (*FORMATS[dtype][:2], 1), "data": _dlpack.address(memory)}
     found = read_back(lib, compact(lib, form, shape=(2,), strides=(step,), **fields))
     expect(found == [1, 2], f"[1, 2] became {found}")
+    offer = compact(lib, form, shape=(1,), strides=(1,), byte_offset=step, **fields)
+    found = read_back(lib, offer)
+    expect(found == [2], f"[2] became {found}")
 
 
 # ---- versions ---------------------------------------------------------------------------------
