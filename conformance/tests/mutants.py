@@ -490,7 +490,6 @@ def mistakes() -> dict[str, Mistake]:
         "producer.address": fields(data=at(4)),
         "producer.shares": by_copy(),
         "versions.later": fields(version=(1, 99)),
-        "versions.all-agree": by_copy(lambda a, v: not v),
         "versions.none-is-legacy": {"versioned": lambda self, version: True},
         "versions.one-is-versioned": {"versioned": lambda self, version: False},
         "versions.old-is-legacy": {"versioned": lambda self, version: version is not None},

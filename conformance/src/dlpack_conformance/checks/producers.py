@@ -201,6 +201,13 @@ def exports(
 writable_exports = partial(exports, of=writable_arrays)
 
 
+def bustle(lib: Library) -> list[Any]:
+    """Other exports, in every way, and allocations that reuse memory that was freed too early."""
+    other = lib.make(in_shape([7.0], lib.padded([1] * min(2, lib.max_ndim), 1)))
+    kept = [form(other) for _, form in capsules(lib)]
+    return [kept, [export(other) for _, export in ways(lib)], noise(lib)]
+
+
 def exported(make: Make, export: Export) -> tuple[Any, Held]:
     """(array, its export); a BufferError is a refusal."""
     array = make()
@@ -470,23 +477,6 @@ def later(lib: Library, version: tuple[int, int]) -> None:
     expect(found in (None, "1.0", "1.1", "1.2", "1.3"), f"it gave version {found}")
 
 
-@check("versions.all-agree", DATA, PYTHON, over=wholes)
-def all_agree(lib: Library, make: Make, values: Any) -> None:
-    """The legacy and the versioned capsule, and what the table gives, describe the same memory."""
-    array = make()
-    held: list[tuple[str, Held]] = []
-    for name, export in ways(lib):
-        with suppress(BufferError):
-            held.append((name, export(array)))
-    for (here, one), (there, two) in itertools.pairwise(held):
-        first, second = described(one.tensor), described(two.tensor)
-        if may_copy(lib, array, one) or may_copy(lib, array, two):
-            second["data + byte_offset"] = first["data + byte_offset"]
-        for name, value in first.items():
-            other = second[name]
-            expect(value == other, f"{name}: {value} {here}, {other} {there}")
-
-
 def described(tensor: structs.Tensor) -> dict[str, Any]:
     """What is the same in every description of the same memory."""
     return {
@@ -533,7 +523,7 @@ def capsule_keeps_memory(lib: Library, make: Make, values: Any, form: Callable[.
     """A capsule keeps the memory alive when the array is gone."""
     with allowed(BufferError):
         capsule = form(make())
-    others = noise(lib)
+    others = bustle(lib)
     expect_held(Held(capsule), values, "after the array was deleted the capsule")
     del others
 
@@ -547,7 +537,7 @@ def capsule_keeps_memory(lib: Library, make: Make, values: Any, form: Callable[.
 def export_keeps_memory(lib: Library, make: Make, values: Any, export: Export) -> None:
     """What was taken keeps the memory alive when array and capsule are gone."""
     held = exported(make, export)[1]
-    others = noise(lib)
+    others = bustle(lib)
     expect_held(held, values, "after the array was deleted the export")
     held.release()
     del others

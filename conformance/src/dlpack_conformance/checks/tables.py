@@ -141,6 +141,7 @@ def borrows(lib: Library, make: Make, values: Any) -> None:
         room, held = borrow(lib, array), lib.by_table(array)
     found = values_in(room)
     expect(found == values, f"it described {found}")
+    expect(room.strides or not room.ndim, "it described no strides")
     one, two = described(room), described(held.tensor)
     expect(
         one == two or held.struct.flags & structs.IS_COPIED, f"{one} is borrowed, and {two} given"
@@ -312,7 +313,7 @@ def makes_what_is_on_its_device(lib: Library) -> str:
 
 
 def allocate(lib: Library, attached: bool = True, **fields: Any) -> Any:
-    """The result of the allocator for a prototype, whose strides and flags mean nothing."""
+    """The result of the allocator for a prototype, whose strides and byte_offset mean nothing."""
     shape = fields.pop("shape", lib.shape)
     room = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     strides = (ctypes.c_int64 * max(len(shape), 1))(*range(100, 100 + len(shape)))
@@ -320,7 +321,7 @@ def allocate(lib: Library, attached: bool = True, **fields: Any) -> Any:
     prototype.device_type, prototype.device_id = fields.pop("device", (1, 0))
     prototype.ndim = len(shape)
     prototype.code, prototype.bits, prototype.lanes = fields.pop("dtype", lib.dtype_fields)
-    prototype.shape, prototype.strides = room, strides
+    prototype.shape, prototype.strides, prototype.byte_offset = room, strides, 1 << 32
     return _dlpack.call_allocate(lib.table(), ctypes.addressof(prototype), attached)
 
 
@@ -386,10 +387,15 @@ def allocates_without_the_gil(lib: Library) -> None:
     held.release("thread")
 
 
-@check("table.allocator-tells-errors", ERROR, TABLE)
-def allocator_tells_errors(lib: Library) -> "str | None":
+@check(
+    "table.allocator-tells-errors",
+    ERROR,
+    TABLE,
+    over=lambda lib: (("a device", {"device": (12, 0)}), ("a type", {"dtype": (200, 32, 1)})),
+)
+def allocator_tells_errors(lib: Library, fields: dict[str, Any]) -> "str | None":
     """A prototype that it refuses is reported by SetError, once."""
-    (status, held, _), calls, kind, message = allocate(lib, device=(12, 0))
+    (status, held, _), calls, kind, message = allocate(lib, **fields)
     if status == 0:
         expect(held is not None, "it returned 0 and no managed tensor")
         return "it has such memory"
