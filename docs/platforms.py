@@ -27,7 +27,12 @@ PLATFORMS = [
     ),
     ("Linux x86-64, musl", "Debian's", "", f"**natively**: `demo`; the rest {COMPILED}"),
     ("macOS arm64, x86-64", "", "", f"{COMPILED}, by zig's clang"),
-    ("CUDA, ROCm", "as on Linux", "stand-ins for torch and CuPy", "**simulated** drivers; never run on hardware"),
+    (
+        "CUDA, ROCm",
+        "as on Linux",
+        "stand-ins for torch and CuPy",
+        "**simulated** drivers; never run on hardware",
+    ),
     (
         "Linux i386, arm64",
         "3.11",
