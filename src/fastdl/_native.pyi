@@ -1,5 +1,5 @@
-# SPDX-License-Identifier: Apache-2.0 The shared library of the compiled modules, and the C tables
-# from which Python generates names.
+# SPDX-License-Identifier: Apache-2.0
+# The shared library of the compiled modules, and the C tables from which Python generates names.
 
 def device_facts() -> list[tuple[int, str, bool, bool, int]]:
     """Rows (number, name, host, addresses, stream kind) of the devices of DLPack 1.3."""

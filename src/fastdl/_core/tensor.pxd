@@ -1,4 +1,5 @@
-# SPDX-License-Identifier: Apache-2.0 The interface of Tensor for the layers above, in Cython.
+# SPDX-License-Identifier: Apache-2.0
+# The interface of Tensor for the layers above, in Cython.
 from libc.stdint cimport uint32_t, uint64_t
 from fastdl._core.native cimport (
     DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor, fdl_count, fdl_description,

@@ -715,8 +715,8 @@ def typed_forms(lib: Library) -> Iterator[tuple[str, str, int]]:
 def dtype_is_taken(lib: Library, form: str, skipped: int, dtype: str) -> None:
     numbers = sample(dtype)
     before = packed(numbers[:skipped], dtype)
-    fields = {"content": before + packed(numbers, dtype), "dtype": (*FORMATS[dtype][:2], 1)}
-    fields["byte_offset"] = len(before)
+    fields: Any = {"content": before + packed(numbers, dtype), "byte_offset": len(before)}
+    fields["dtype"] = (*FORMATS[dtype][:2], 1)
     with allowed():
         result = lib.take(compact(lib, form, **fields))
     if held := again(lib, result):
