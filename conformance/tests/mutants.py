@@ -377,14 +377,6 @@ def borrowed(**changes: Any) -> Mistake:
     return {"borrow": broken}
 
 
-def releases_twice(self: Reference, held: Any) -> Any:
-    wrong = self.wrong(self.look(held))
-    if wrong:
-        twice(self, twice(self, held, {}), {})
-        raise BufferError(wrong)
-    return Reference.to_object(self, held)
-
-
 def allocates(shape: Any = None) -> Mistake:
     def broken(self: Reference, prototype: int) -> Any:
         tensor = structs.Tensor.from_address(prototype)
@@ -603,6 +595,7 @@ def mistakes() -> dict[str, Mistake]:
             "from_dlpack": lambda self, x, **_: self.copied(Reference.from_dlpack(self, x))
         },
         "copy.import-false-of-another": {"from_dlpack": copies_of_others},
+        "copy.import-is-released": LEAK,
         "copy.import-to-the-host": WITHOUT_COPY,
         "copy.import-other-device": {"check_device": lambda self, device: None},
         "copy.import-false-error": {"ask": retries},
@@ -619,14 +612,8 @@ def mistakes() -> dict[str, Mistake]:
         "table.borrows-two": {"borrow": borrows_in_one_place},
         "table.borrow-owns-nothing": {"borrow": keeps_borrowed},
         "table.makes-an-array": view(data=lambda v: v["data"] + 4),
-        "table.array-owns-the-tensor": LEAK,
-        "table.small-objects": LEAK,
-        "table.makes-read-only": by_table_of_its_own(flags=0),
-        "table.makes-read-only-again": by_table_of_its_own(flags=0),
         "table.makes-nothing-of-the-next-major": by_table_of_its_own(version=(1, 3)),
-        "table.makes-what-is-on-its-device": by_table_of_its_own(device=CPU),
         "table.refusal-has-an-error": with_table(hostile_maker("fail")),
-        "table.refusal-does-not-release-twice": {"to_object": releases_twice},
         "table.allocates": allocates(shape=(3, 2)),
         "table.allocated-is-released": {
             "owner": lambda self, array: self.kept.append(array.keep) or array.keep
@@ -660,7 +647,6 @@ def mistakes() -> dict[str, Mistake]:
     for name in LAYOUTS:
         found[check_of(name)] = view(**MISREAD[name])
         found[f"ownership.{name}"] = LEAK
-        found[f"table.makes-{name}"] = by_table_of_its_own(**MISREAD[name])
     for name in FAULTS:
         found[f"hostile.{name}"] = OVERLOOKED.get(name, unchecked(*RULES.get(name, ())))
     return found

@@ -109,7 +109,7 @@ def test_a_library_without_floats_is_asked_for_what_it_has():
             assert found["outcome"] in (suite.PASSED, suite.SKIPPED) or views, (name, found)
     library = suite.Library(type("Truth", (Reference,), {"dtypes": ("bool",)})(), "reference")
     found = worker.run(suite.all_checks()["consumer.values"], library)
-    assert found["note"] == "has no element type of six values"
+    assert found["note"].startswith("has no element type of six values")
 
 
 def test_a_refusal_is_a_wrong_error_whatever_is_checked():

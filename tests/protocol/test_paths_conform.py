@@ -18,7 +18,8 @@ from tests.support.paths import COMPILERS, PATHS
 #: Why a check may have nothing to look at.
 NOTHING = re.compile(
     "the adapter has no|it has no such case|it reads no tables|the function is NULL|"
-    "takes no (copy|device)|a table gives versioned tensors only|copy=False is not passed on"
+    "takes no (copy|device)|a table gives versioned tensors only|copy=False is not passed on|"
+    "what it takes is a Tensor"
 )
 
 #: What a check may leave to a library, and a path does not do.

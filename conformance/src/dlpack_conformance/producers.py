@@ -153,6 +153,16 @@ class Offer:
         return [given.deleted for given in self.given]
 
 
+class OfferToTable(Offer):
+    """The same that is given to the function of the library's own table that makes arrays."""
+
+    to_table = True
+
+    @property
+    def managed(self) -> Given:
+        return self.new(True)
+
+
 class OfferByTable(Offer):
     """The same of a type that has an exchange table."""
 

@@ -325,7 +325,20 @@ class Library:
     # As a consumer.
 
     def take(self, x: Any, **keywords: Any) -> Any:
+        if getattr(x, "to_table", False) and not keywords:
+            return self.made_by_table(x.managed)
         return self.optional("from_dlpack")(x, **keywords)
+
+    def made_by_table(self, given: Any) -> Any:
+        """What its table makes of a managed tensor; the exception of a refusal."""
+        held = _dlpack.take(given.capsule())
+        status, made, error = _dlpack.call_to_object(self.table(), held)
+        if status:
+            held.forget()  # ownership after a failure is unspecified
+            expect(error is not None, f"it returned {status} without an exception")
+            raise error
+        expect(error is None, f"it returned 0 and set {error!r}")
+        return made
 
     def take_or_skip(self, x: Any, **keywords: Any) -> Any:
         """NotApplicable if the library's own function has no such keyword."""

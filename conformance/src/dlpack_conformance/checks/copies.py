@@ -10,11 +10,13 @@ from typing import Any
 
 from dlpack_conformance import structs
 from dlpack_conformance.checks.consumers import (
+    capsule_forms,
     compact,
     expect_values,
     offer_address,
     raising,
     refusing_keywords,
+    taken_and_released,
 )
 from dlpack_conformance.checks.layouts import LAYOUTS, Layout, fields_of, values_of
 from dlpack_conformance.checks.producers import (
@@ -29,6 +31,7 @@ from dlpack_conformance.suite import (
     DATA,
     DEVIATION,
     ERROR,
+    MEMORY,
     Held,
     Library,
     NotApplicable,
@@ -167,6 +170,21 @@ def other_device(lib: Library, device: tuple[int, int], more: dict[str, Any]) ->
 
 
 # ---- from_dlpack ------------------------------------------------------------------------------
+
+
+@check(
+    "copy.import-is-released",
+    MEMORY,
+    IMPORT + "; DLManagedTensor.deleter",
+    over=lambda lib: (
+        (f"{name}, copy={copy}", form, copy)
+        for name, form in capsule_forms(lib)
+        for copy in (True, False)
+    ),
+)
+def import_is_released(lib: Library, form: str, copy: bool) -> "str | None":
+    """from_dlpack(copy=) releases the managed tensor once, whether it copies, shares or refuses."""
+    return taken_and_released(lib, compact(lib, form), copy=copy)
 
 
 @check("copy.import-true", DATA, IMPORT, over=arrays)

@@ -12,26 +12,15 @@ from typing import Any
 
 from dlpack_conformance import _dlpack, structs
 from dlpack_conformance.checks.consumers import (
-    UNMAPPED,
     compact,
     expect_released,
-    expect_unwritten,
     expect_values,
-    passes_through,
     six,
-    stays_on,
     taken,
-)
-from dlpack_conformance.checks.layouts import (
-    LAYOUTS,
-    Layout,
-    check_of,
-    expect_layout,
-    fields_of,
 )
 from dlpack_conformance.checks.producers import Make, arrays, described
 from dlpack_conformance.inspector import inspect_exchange_api
-from dlpack_conformance.producers import CUDA, Given, Offer, OfferByTable, aligned, new_table
+from dlpack_conformance.producers import Given, Offer, OfferByTable, new_table
 from dlpack_conformance.suite import (
     DATA,
     DEVIATION,
@@ -39,7 +28,6 @@ from dlpack_conformance.suite import (
     FORMATS,
     INVALID,
     MEMORY,
-    Allowed,
     Failed,
     Held,
     Library,
@@ -49,7 +37,6 @@ from dlpack_conformance.suite import (
     expect,
     expect_no_growth,
     expect_no_leak,
-    flat,
     in_shape,
     row_major,
     told,
@@ -202,31 +189,6 @@ def makes_an_array(lib: Library) -> None:
     expect_values(lib, made, lib.rows, "the array")
 
 
-@check("table.array-owns-the-tensor", MEMORY, TABLE + ": 'ownership of the tensor is stolen'")
-def array_owns_the_tensor(lib: Library) -> None:
-    """The array that it made releases the managed tensor once, when it is gone."""
-    given, (status, made, error) = give(lib)
-    expect(status == 0, f"it returned {status}: {error!r}")
-    expect(given.deleted == 0 or flat(lib.values(made)) == flat(lib.rows), "released early")
-    del made
-    gc.collect()
-    expect(given.deleted == 1, f"the deleter was called {given.deleted} times")
-
-
-@check("table.small-objects", MEMORY, TABLE)
-def small_objects(lib: Library) -> None:
-    """Arrays that it made leave nothing behind, however small."""
-    memory, table = aligned(lib.packed(*range(6))), lib.table()
-    fields = {"data": _dlpack.address(memory), "shape": lib.shape, "dtype": lib.dtype_fields}
-    fields |= {"strides": tuple(row_major(lib.shape)), "deleter": 5}
-
-    def step() -> None:
-        given = _dlpack.Managed(True, memory, None, **fields)
-        _dlpack.call_to_object(table, _dlpack.take(given.capsule()))
-
-    expect_no_leak(step, "arrays made by the table")
-
-
 @check("table.refusal-has-an-error", ERROR, TABLE)
 def refusal_has_an_error(lib: Library) -> "str | None":
     """A managed tensor that it refuses is reported with an exception."""
@@ -235,59 +197,6 @@ def refusal_has_an_error(lib: Library) -> "str | None":
         return "accepted"
     expect(error is not None, f"it returned {status} without an exception")
     return told(error)
-
-
-@check("table.refusal-does-not-release-twice", MEMORY, TABLE + ": silent on failure")
-def refusal_at_most_once(lib: Library) -> None:
-    """A managed tensor that it refuses is released at most once by it."""
-    given = give(lib, dtype=(200, 32, 1))[0]
-    gc.collect()
-    expect(given.deleted <= 1, f"the deleter was called {given.deleted} times")
-
-
-def object_in(result: Any) -> Any:
-    """The object that its table made, unless it refused."""
-    status, made, error = result
-    if status:
-        raise Allowed(f"refused: {error!r}")
-    return made
-
-
-def makes_a_layout(lib: Library, layout: Layout) -> None:
-    _, result = give(lib, **fields_of(lib, layout))
-    expect_layout(lib, object_in(result), layout)
-
-
-for _name, _layout in LAYOUTS.items():
-    check(
-        f"table.makes-{_name}",
-        DATA,
-        TABLE + "; " + _layout.clause,
-        after=check_of(_name),
-        sentence=f"{_layout.title} arrives in the array that the table makes, or is refused.",
-    )(partial(makes_a_layout, layout=_layout))
-
-
-def given_read_only(lib: Library) -> tuple[Offer, Any]:
-    """A producer of READ_ONLY memory, and the object that the table makes of it."""
-    offer = six(lib, flags=structs.READ_ONLY)
-    return offer, object_in(given_to(lib, offer.new(True)))
-
-
-@check("table.makes-read-only", DATA, TABLE + "; DLPACK_FLAG_BITMASK_READ_ONLY")
-def makes_read_only(lib: Library) -> None:
-    """READ_ONLY memory is not written to through the array that the table makes."""
-    write = lib.optional("write")
-    offer, made = given_read_only(lib)
-    with suppress(Exception):
-        write(made, lib.numbers(50.0))
-    expect_unwritten(offer)
-
-
-@check("table.makes-read-only-again", DATA, TABLE + "; DLPACK_FLAG_BITMASK_READ_ONLY")
-def makes_read_only_again(lib: Library) -> None:
-    """The array that the table makes of READ_ONLY memory is exported as READ_ONLY again."""
-    passes_through(lib, *given_read_only(lib))
 
 
 @check(
@@ -300,13 +209,6 @@ def makes_nothing_of_the_next_major(lib: Library) -> str:
     _, (status, _, error) = give(lib, version=(2, 0))
     expect(status != 0, "version 2.0 was accepted")
     return repr(error)
-
-
-@check("table.makes-what-is-on-its-device", MEMORY, TABLE + "; DLDevice")
-def makes_what_is_on_its_device(lib: Library) -> str:
-    """Memory of another device is refused, or described as such without being read."""
-    _, result = give(lib, device=CUDA, data=UNMAPPED)
-    return stays_on(lib, object_in(result), CUDA)
 
 
 # ---- allocation and streams -------------------------------------------------------------------
