@@ -437,6 +437,14 @@ def null_pointer(lib: Library, form: str, plain: dict[str, Any], null: dict[str,
     taken(lib, compact(lib, form, **null), "NULL")
 
 
+def one_byte(lib: Library) -> tuple[int, int, int]:
+    """An element type of which 2^32 need little memory, if any."""
+    for name in ("uint8", "int8"):
+        if name in lib.dtypes:
+            return (*FORMATS[name][:2], 1)
+    raise NotApplicable("has no elements of a byte")
+
+
 @check("consumer.long", DATA, HEADER + ": DLTensor.shape", over=forms)
 def long(lib: Library, form: str) -> None:
     """A dimension of more than 32 bits is exported again as it was taken, or is refused."""
@@ -445,7 +453,8 @@ def long(lib: Library, form: str) -> None:
     if not lib.has_rank(2):
         raise NotApplicable("has no such array")
     with allowed():
-        result = lib.take(compact(lib, form, shape=shape, strides=(shape[1], 1)))
+        offer = compact(lib, form, shape=shape, strides=(shape[1], 1), dtype=one_byte(lib))
+        result = lib.take(offer)
         held = Held(lib.either(result))
     found = structs.fields(held.struct)["shape"]
     expect(found == [*shape], f"{[*shape]} became {found}")
@@ -454,14 +463,13 @@ def long(lib: Library, form: str) -> None:
 @check("consumer.far", DATA, HEADER + ": DLTensor.strides", over=forms)
 def far(lib: Library, form: str) -> None:
     """Elements that are 2^32 bytes apart, or from `data`, arrive, or are refused."""
-    dtype = next((name for name in ("uint8", "int8") if name in lib.dtypes), None)
-    if dtype is None or not lib.has_rank(1):
+    if not lib.has_rank(1):
         raise NotApplicable("has no such array")
     step = 1 << 32
     with needed("no address space"):
         memory = mmap.mmap(-1, step + mmap.PAGESIZE)
     memory[0], memory[step] = 1, 2
-    fields = {"dtype": (*FORMATS[dtype][:2], 1), "data": _dlpack.address(memory)}
+    fields = {"dtype": one_byte(lib), "data": _dlpack.address(memory)}
     found = read_back(lib, compact(lib, form, shape=(2,), strides=(step,), **fields))
     expect(found == [1, 2], f"[1, 2] became {found}")
     offer = compact(lib, form, shape=(1,), strides=(1,), byte_offset=step, **fields)
