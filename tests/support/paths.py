@@ -102,9 +102,11 @@ def borrowed(api):
 def compiled(name):
     """What the module is given and may keep, it returns. fastdl::owned<> is on the host."""
     same = COMPILERS[name]().same
-    specified = {"streams.device-is-released", "layout.misaligned", "ownership.misaligned"}
-    refuses = set() if name == "Cython" else specified
-    return entering(lambda x: COMPILED(same(x)), refuses=refuses)()
+    specified = {"streams.device-is-released", "readonly.passes-through"}
+    specified |= {"layout.misaligned", "ownership.misaligned"}
+    returned = {"consumer.values": "the result is of the argument's type, whose table makes none"}
+    more = {} if name == "Cython" else {"refuses": specified, "deviations": returned}
+    return entering(lambda x: COMPILED(same(x)), **more)()
 
 
 def converted(x, **keywords):
