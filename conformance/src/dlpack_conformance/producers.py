@@ -147,6 +147,10 @@ class Offer:
         )
         return self.given[-1]
 
+    @property
+    def managed(self) -> Given:
+        return self.new(True)
+
     def counts(self) -> list[int]:
         """How often the deleter of each managed tensor was called."""
         gc.collect()
@@ -158,17 +162,9 @@ class OfferToTable(Offer):
 
     to_table = True
 
-    @property
-    def managed(self) -> Given:
-        return self.new(True)
-
 
 class OfferByTable(Offer):
     """The same of a type that has an exchange table."""
 
     __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
     mode = "give"
-
-    @property
-    def managed(self) -> Given:
-        return self.new(True)

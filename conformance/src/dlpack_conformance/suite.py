@@ -329,12 +329,18 @@ class Library:
             return self.made_by_table(x.managed)
         return self.optional("from_dlpack")(x, **keywords)
 
+    def to_object(self, given: Any) -> Any:
+        """Status, object and exception of its table's function for a managed tensor."""
+        held = _dlpack.take(given.capsule())
+        result = _dlpack.call_to_object(self.table(), held)
+        if result[0]:
+            held.forget()  # ownership after a failure is unspecified
+        return result
+
     def made_by_table(self, given: Any) -> Any:
         """What its table makes of a managed tensor; the exception of a refusal."""
-        held = _dlpack.take(given.capsule())
-        status, made, error = _dlpack.call_to_object(self.table(), held)
+        status, made, error = self.to_object(given)
         if status:
-            held.forget()  # ownership after a failure is unspecified
             expect(error is not None, f"it returned {status} without an exception")
             raise error
         expect(error is None, f"it returned 0 and set {error!r}")

@@ -97,6 +97,11 @@ def made(lib: Library, values: Any) -> Any:
     return array
 
 
+def one_element(lib: Library) -> Any:
+    """The values of an array of one element, of two dimensions if the library has such arrays."""
+    return in_shape([7.0], lib.padded([1] * min(2, lib.max_ndim), 1))
+
+
 def wholes(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     yield "an array", lib.make, lib.rows
     yield "an array that was taken", partial(imported, lib), lib.rows
@@ -104,7 +109,7 @@ def wholes(lib: Library) -> Iterator[tuple[str, Make, Any]]:
         if lib.has_rank(rank):
             values = flat(lib.rows) if rank else 3.0
             yield name, partial(made, lib, values), values
-    one = in_shape([7.0], lib.padded([1] * min(2, lib.max_ndim), 1))
+    one = one_element(lib)
     yield "an array of one element", partial(made, lib, one), one
 
 
@@ -203,7 +208,7 @@ writable_exports = partial(exports, of=writable_arrays)
 
 def bustle(lib: Library) -> list[Any]:
     """Other exports, in every way, and allocations that reuse memory that was freed too early."""
-    other = lib.make(in_shape([7.0], lib.padded([1] * min(2, lib.max_ndim), 1)))
+    other = lib.make(one_element(lib))
     kept = [form(other) for _, form in capsules(lib)]
     return [kept, [export(other) for _, export in ways(lib)], noise(lib)]
 

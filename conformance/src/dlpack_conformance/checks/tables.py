@@ -18,9 +18,9 @@ from dlpack_conformance.checks.consumers import (
     six,
     taken,
 )
-from dlpack_conformance.checks.producers import Make, arrays, described
+from dlpack_conformance.checks.producers import Make, arrays, described, one_element
 from dlpack_conformance.inspector import inspect_exchange_api
-from dlpack_conformance.producers import Given, Offer, OfferByTable, new_table
+from dlpack_conformance.producers import Offer, OfferByTable, new_table
 from dlpack_conformance.suite import (
     DATA,
     DEVIATION,
@@ -37,7 +37,6 @@ from dlpack_conformance.suite import (
     expect,
     expect_no_growth,
     expect_no_leak,
-    in_shape,
     row_major,
     told,
     values_in,
@@ -138,7 +137,7 @@ def borrows(lib: Library, make: Make, values: Any) -> None:
 @check("table.borrows-two", DATA, TABLE + ": valid as long as the object", over=arrays)
 def borrows_two(lib: Library, make: Make, values: Any) -> None:
     """What was borrowed of one array stays as it is when another one is borrowed."""
-    first, second = make(), lib.make(in_shape([7.0], lib.padded([1] * min(2, lib.max_ndim), 1)))
+    first, second = make(), lib.make(one_element(lib))
     with allowed(BufferError):
         room = borrow(lib, first)
         borrow(lib, second)
@@ -164,25 +163,15 @@ def borrow_owns_nothing(lib: Library) -> None:
 # ---- making objects ---------------------------------------------------------------------------
 
 
-def give(lib: Library, **fields: Any) -> tuple[Given, Any]:
-    """(managed tensor, what its table makes of it)."""
-    given = six(lib, **fields).new(True)
-    return given, given_to(lib, given)
-
-
-def given_to(lib: Library, given: Given) -> Any:
-    """What its table makes of a managed tensor: status, object and exception."""
-    held = _dlpack.take(given.capsule())
-    result = _dlpack.call_to_object(lib.table(), held)
-    if result[0]:
-        held.forget()  # ownership after a failure is unspecified
-    return result
+def give(lib: Library, **fields: Any) -> Any:
+    """What its table makes of six numbers: status, object and exception."""
+    return lib.to_object(six(lib, **fields).new(True))
 
 
 @check("table.makes-an-array", DATA, TABLE)
 def makes_an_array(lib: Library) -> None:
     """managed_tensor_to_py_object_no_sync makes an array of the values."""
-    _, (status, made, error) = give(lib)
+    status, made, error = give(lib)
     expect(status == 0, f"it returned {status}: {error!r}")
     expect(error is None, f"it returned 0 and set {error!r}")
     expect(isinstance(made, type(lib.make())), f"it made {type(made).__name__}")
@@ -192,7 +181,7 @@ def makes_an_array(lib: Library) -> None:
 @check("table.refusal-has-an-error", ERROR, TABLE)
 def refusal_has_an_error(lib: Library) -> "str | None":
     """A managed tensor that it refuses is reported with an exception."""
-    _, (status, _, error) = give(lib, dtype=(200, 32, 1))
+    status, _, error = give(lib, dtype=(200, 32, 1))
     if status == 0:
         return "accepted"
     expect(error is not None, f"it returned {status} without an exception")
@@ -206,7 +195,7 @@ def refusal_has_an_error(lib: Library) -> "str | None":
 )
 def makes_nothing_of_the_next_major(lib: Library) -> str:
     """A managed tensor of version 2.0 is refused."""
-    _, (status, _, error) = give(lib, version=(2, 0))
+    status, _, error = give(lib, version=(2, 0))
     expect(status != 0, "version 2.0 was accepted")
     return repr(error)
 
