@@ -763,7 +763,10 @@ OTHERS = ((3, 64), (7, 8), (10, 8), (99, 8), (99, 32))
 
 def others(lib: Library) -> Iterator[tuple[Any, ...]]:
     for (name, form), (code, bits) in itertools.product([*forms(lib)], OTHERS):
-        yield f"code {code}, {bits} bits, {name}", form, (code, bits, 1)
+        yield f"code {code}, {bits} bits, {name}", form, {"dtype": (code, bits, 1)}
+    padded = {"dtype": (17, 4, 1), "flags": structs.SUBBYTE_PADDED}
+    for name, form in flagged_forms(lib):
+        yield f"float4 in a byte each, {name}", form, padded
 
 
 @check(
@@ -772,15 +775,19 @@ def others(lib: Library) -> Iterator[tuple[Any, ...]]:
     HEADER + ": DLDataTypeCode",
     over=others,
 )
-def others_are_taken(lib: Library, form: str, dtype: tuple[int, int, int]) -> None:
+def others_are_taken(lib: Library, form: str, fields: dict[str, Any]) -> None:
     """An element type that is not known is refused, or exported again as it is."""
+    offer = compact(lib, form, content=bytes(48), **fields)
     with allowed():
-        result = lib.take(compact(lib, form, content=bytes(48), dtype=dtype))
+        result = lib.take(offer)
     held = again(lib, result)
     if held is None:
         raise Allowed("taken, and not exported again")
     found = held.tensor.code, held.tensor.bits, held.tensor.lanes
-    expect(found == dtype, f"{dtype} became {found}")
+    expect(found == fields["dtype"], f"{fields['dtype']} became {found}")
+    flags = (held.flags or 0) & structs.SUBBYTE_PADDED
+    is_copy = held.start != offer_address(offer)  # which may be packed
+    expect(is_copy or flags == fields.get("flags", 0), "the flag of padded elements is lost")
 
 
 @check(
@@ -789,9 +796,9 @@ def others_are_taken(lib: Library, form: str, dtype: tuple[int, int, int]) -> No
     HEADER + ": DLManagedTensor.deleter",
     over=others,
 )
-def others_are_released(lib: Library, form: str, dtype: tuple[int, int, int]) -> "str | None":
+def others_are_released(lib: Library, form: str, fields: dict[str, Any]) -> "str | None":
     """A tensor of such a type is released once, whether it is taken or not."""
-    return taken_and_released(lib, compact(lib, form, content=bytes(48), dtype=dtype))
+    return taken_and_released(lib, compact(lib, form, content=bytes(48), **fields))
 
 
 @check(
@@ -948,9 +955,11 @@ check(
 
 @check("failure.another-capsule", MEMORY, PYTHON + ": the name of the capsule")
 def another_capsule(lib: Library) -> None:
-    """A capsule with the name of something else is refused."""
-    capsule = _dlpack.table_capsule(_dlpack.table())
-    answers(lib, capsule, "the capsule of a table")
+    """A capsule with another name is refused, even if this begins with a right one."""
+    answers(lib, _dlpack.table_capsule(_dlpack.table()), "the capsule of a table")
+    for name in ("dltensor_2", "dltensor_versioned_2"):
+        capsule = compact(lib).new("versioned" in name).capsule(name)
+        answers(lib, capsule, f"a capsule with the name {name!r}")
 
 
 @check("failure.used-capsule", MEMORY, PYTHON + ": a capsule is consumed once")
@@ -1021,20 +1030,21 @@ def refused_with_no_error_pending(lib: Library) -> None:
 
 @check("failure.no-reference-to-the-producer", MEMORY, "Python: references")
 def no_reference(lib: Library) -> None:
-    """After a refusal nothing keeps the producer."""
+    """After a refusal, and after the array is gone, nothing keeps the producer."""
 
     def attempt(offer: Any) -> None:
         with suppress(Exception):
             lib.take(offer)
 
-    attempt(compact(lib, act=raising(BufferError("no"))))  # caches of the type
-    offer = compact(lib, act=raising(BufferError("no")))
-    before = sys.getrefcount(offer)
-    for _ in range(8):
-        attempt(offer)
-    gc.collect()
-    after = sys.getrefcount(offer)
-    expect(after - before < 4, f"{after - before} references more after 8 refusals")
+    for act in (raising(BufferError("no")), refusing_keywords, None):
+        attempt(compact(lib, act=act))  # caches of the type
+        offer = compact(lib, act=act)
+        before = sys.getrefcount(offer)
+        for _ in range(8):
+            attempt(offer)
+        gc.collect()
+        after = sys.getrefcount(offer)
+        expect(after - before < 4, f"{after - before} references more after 8 exchanges")
 
 
 # ---- capsules themselves ----------------------------------------------------------------------
