@@ -73,8 +73,12 @@ class Reference:
 
     views = {
         "transposed": lambda x: x.view(x.shape[::-1], x.strides[::-1]),
-        "strided": lambda x: x.view((2, x.shape[1] // 2), (x.strides[0], 2 * x.strides[1])),
-        "reversed": lambda x: x.view(x.shape, (-x.strides[0], x.strides[1]), x.strides[0]),
+        "strided": lambda x: x.view(
+            (x.shape[0], -(-x.shape[1] // 2)), (x.strides[0], 2 * x.strides[1])
+        ),
+        "reversed": lambda x: x.view(
+            x.shape, (-x.strides[0], x.strides[1]), (x.shape[0] - 1) * x.strides[0]
+        ),
         "offset": lambda x: x.view((1, x.shape[1] - 1), x.strides, sum(x.strides)),
         "broadcast": lambda x: x.view((2, 4), (x.strides[0], 0)),
     }

@@ -299,7 +299,7 @@ class Library:
 
     def versioned(self, array: Any, **keywords: Any) -> Any:
         """Its versioned capsule."""
-        capsule = self.export_or_skip(array, max_version=(1, 3), **keywords)
+        capsule = self.export_or_skip(array, max_version=(structs.MAJOR, 3), **keywords)
         if structs.capsule_name(capsule) != "dltensor_versioned":
             raise NotApplicable("exports legacy capsules only")
         return capsule

@@ -306,7 +306,7 @@ def small_imports(lib: Library, form: str, changes: dict[str, Any]) -> None:
             pass
 
         def __dlpack_device__(self) -> Any:
-            return (1, 0)
+            return divmod(1, 1)  # a new tuple
 
         def __dlpack__(self, stream: Any = None, **keywords: Any) -> Any:
             return self.managed.capsule()
@@ -506,7 +506,7 @@ def asks_for_one(lib: Library) -> "str | None":
     offer = compact(lib)
     taken(lib, offer)
     asked = [call.get("max_version") for call in offer.asked]
-    expect(any(one is not None and tuple(one) >= (1, 0) for one in asked), f"asked for {asked}")
+    expect(any(isinstance(one, tuple) and one >= (1, 0) for one in asked), f"asked for {asked}")
     return f"asked for {asked}"
 
 
@@ -777,7 +777,7 @@ def others(lib: Library) -> Iterator[tuple[Any, ...]]:
 )
 def others_are_taken(lib: Library, form: str, fields: dict[str, Any]) -> None:
     """An element type that is not known is refused, or exported again as it is."""
-    offer = compact(lib, form, content=bytes(48), **fields)
+    offer = compact(lib, form, content=bytes(48), deleter=False, **fields)
     with allowed():
         result = lib.take(offer)
     held = again(lib, result)
@@ -798,7 +798,9 @@ def others_are_taken(lib: Library, form: str, fields: dict[str, Any]) -> None:
 )
 def others_are_released(lib: Library, form: str, fields: dict[str, Any]) -> "str | None":
     """A tensor of such a type is released once, whether it is taken or not."""
-    return taken_and_released(lib, compact(lib, form, content=bytes(48), **fields))
+    note = taken_and_released(lib, compact(lib, form, content=bytes(48), **fields))
+    arrives(lib, form, "the next one")
+    return note
 
 
 @check(
@@ -933,33 +935,26 @@ def refusing_keywords(offer: Offer) -> Any:
     return capsule
 
 
-def answers(lib: Library, answer: Any, what: str) -> None:
-    offer = compact(lib, act=lambda offer: answer)
-    expect_error(Exception, lambda: lib.take(offer), f"__dlpack__ returned {what}")
+def named(name: str, offer: Offer) -> Any:
+    return offer.new("versioned" in name).capsule(name)
 
 
-check(
-    "failure.none-instead-of-a-capsule",
-    ERROR,
-    PYTHON,
-    sentence="A `__dlpack__` that returns None is an error.",
-)(partial(answers, answer=None, what="None"))
-
-check(
-    "failure.number-instead-of-a-capsule",
-    MEMORY,
-    PYTHON,
-    sentence="A `__dlpack__` that returns a number is an error: it is no address.",
-)(partial(answers, answer=1 << 20, what="a number"))
-
-
-@check("failure.another-capsule", MEMORY, PYTHON + ": the name of the capsule")
-def another_capsule(lib: Library) -> None:
-    """A capsule with another name is refused, even if this begins with a right one."""
-    answers(lib, _dlpack.table_capsule(_dlpack.table()), "the capsule of a table")
+def wrong_answers(lib: Library) -> Iterator[tuple[str, Callable[[Offer], Any]]]:
+    yield "None", lambda offer: None
+    yield "a number", lambda offer: 1 << 20
+    yield "the capsule of a table", lambda offer: _dlpack.table_capsule(_dlpack.table())
     for name in ("dltensor_2", "dltensor_versioned_2"):
-        capsule = compact(lib).new("versioned" in name).capsule(name)
-        answers(lib, capsule, f"a capsule with the name {name!r}")
+        yield f"a capsule with the name {name!r}", partial(named, name)
+
+
+@check("failure.another-answer", MEMORY, PYTHON + ": the capsule's name", over=wrong_answers)
+def another_answer(lib: Library, act: Any) -> None:
+    """A `__dlpack__` that returns anything but a capsule with one of the two names is an error,
+    and the capsule keeps its contents."""
+    offer = compact(lib, act=act)
+    expect_error(Exception, lambda: lib.take(offer), "that")
+    if offer.given:
+        expect_released(offer, "after the error")
 
 
 @check("failure.used-capsule", MEMORY, PYTHON + ": a capsule is consumed once")
@@ -1000,6 +995,7 @@ def stream_only_producer(lib: Library) -> None:
     with allowed(BufferError):  # it has legacy capsules only
         result = lib.take(offer)
     expect_values(lib, result, lib.rows)
+    expect(offer.asked[-1]["stream"] is None, f"stream was {offer.asked[-1]['stream']}")
 
 
 @check("failure.refused-attempts-are-released", MEMORY, PYTHON)
@@ -1072,13 +1068,14 @@ for _form in ("legacy", "versioned"):
     )(partial(capsule_is_taken, form=_form))
 
 
-@check("failure.capsule-twice", MEMORY, PYTHON + ": a capsule is consumed once")
-def capsule_twice(lib: Library) -> None:
+@check("failure.capsule-twice", MEMORY, PYTHON + ": a capsule is consumed once", over=capsule_forms)
+def capsule_twice(lib: Library, form: str) -> None:
     """A function that takes capsules refuses one that was consumed."""
     function = lib.optional("from_capsule")
-    offer = compact(lib, form="legacy")
+    offer = compact(lib, form)
     kept = [offer.capsule()]
-    first = function(kept[0])
+    with needed("takes no such capsule"):
+        first = function(kept[0])
     if is_left(lib, first, offer, kept[0]):
         raise NotApplicable("copies, and leaves the capsule to the producer")
     expect_error(Exception, lambda: function(kept[0]), "a consumed capsule")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from operator import mul
 from typing import Any
 
 from dlpack_conformance import _dlpack, structs
@@ -34,8 +35,11 @@ from dlpack_conformance.suite import (
     flat,
     in_shape,
     needed,
+    nest,
     noise,
+    row_major,
     sample,
+    shape_of,
     told,
 )
 
@@ -72,10 +76,10 @@ def views(lib: Library) -> Iterator[tuple[str, Callable[[Any], Any], Any]]:
     values = BASE if lib.has_rank(2) else flat(BASE)
     for name, function, of in found:
         yield name, function, of(values)
-    if "strided" in (name for name, *_ in found):
-        first, gaps = lib.views["strided"], known["strided"](values)
-        for name, function, of in found:
-            yield f"strided, {name}", partial(view_of_view, first, function), of(gaps)
+    for (first, *one), (second, *other) in itertools.product(found, found):
+        if first == "strided" or (first == "offset" and second not in ("offset", "broadcast")):
+            (before, rows), (after, of) = one, other
+            yield f"{first}, {second}", partial(view_of_view, before, after), of(rows(values))
 
 
 def view_of_view(first: Callable[[Any], Any], second: Callable[[Any], Any], array: Any) -> Any:
@@ -90,11 +94,11 @@ def viewed(lib: Library, function: Callable[[Any], Any]) -> Any:
     return function(base(lib))
 
 
-def imported(lib: Library, **fields: Any) -> Any:
-    """An array that was taken, if that is one of the library's own."""
+def imported(lib: Library, values: Any, **fields: Any) -> Any:
+    """An array that was taken, if that is one of the library's own, with its values."""
     with needed("takes no such array"):
         found = lib.take(six(lib, **fields))
-    if not isinstance(found, type(lib.make())):
+    if not isinstance(found, type(lib.make())) or lib.values(found) != values:
         raise NotApplicable(f"what it takes is a {type(found).__name__}")
     return found
 
@@ -108,26 +112,43 @@ def made(lib: Library, values: Any) -> Any:
     return array
 
 
-def one_element(lib: Library) -> Any:
-    """The values of an array of one element, of two dimensions if the library has such arrays."""
-    return in_shape([7.0], lib.padded([1] * min(2, lib.max_ndim), 1))
+def one_element(like: Any) -> Any:
+    """The values of an array of one element, of as many dimensions as those of another."""
+    return in_shape([7.0], [1] * len(shape_of(like)))
+
+
+def number_at(strides: Any, index: Any) -> float:
+    return 6.0 + sum(map(mul, index, strides))
 
 
 def wholes(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     yield "an array", lib.make, lib.rows
-    yield "an array that was taken", partial(imported, lib), lib.rows
+    yield "an array that was taken", partial(imported, lib, lib.rows), lib.rows
+    fields = {"content": lib.packed(*range(18)), "byte_offset": 6 * lib.itemsize}
+    for shape, strides in (
+        (lib.shape, (*row_major(lib.shape),)),
+        ((3,), (2,)),
+        ((2, 1, 2, 1, 3), (1, 2, 2, 4, 4)),
+    ):
+        if lib.has_rank(len(shape)):
+            values = nest(partial(number_at, strides), shape)
+            fields |= {"shape": shape, "strides": strides, "flags": structs.IS_COPIED}
+            yield f"one of {shape} that was taken", partial(imported, lib, values, **fields), values
     for name, rank in (("an array without dimensions", 0), ("a vector", 1)):
         if lib.has_rank(rank):
             values = flat(lib.rows) if rank else 3.0
             yield name, partial(made, lib, values), values
-    one = one_element(lib)
+    one = one_element(lib.rows)
     yield "an array of one element", partial(made, lib, one), one
 
 
-def writable_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
-    yield from wholes(lib)
+def viewed_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     for name, function, values in views(lib):
         yield f"the {name} view", partial(viewed, lib, function), values
+
+
+def writable_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
+    yield from (*wholes(lib), *viewed_arrays(lib))
 
 
 def read_only_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
@@ -152,6 +173,17 @@ def arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     yield from writable_arrays(lib)
     if hasattr(lib.source, "read_only"):
         yield from read_only_arrays(lib)
+
+
+def without_elements(lib: Library) -> Iterator[tuple[str, Make, list[int]]]:
+    """The last is the shape."""
+    for shape in ([0], [2, 0]):
+        if lib.has_rank(len(shape)):
+            yield f"an array of shape {shape}", partial(made, lib, in_shape([], shape)), shape
+
+
+def all_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
+    yield from (*arrays(lib), *without_elements(lib))
 
 
 def capsules(lib: Library) -> list[tuple[str, Callable[..., Any]]]:
@@ -188,18 +220,22 @@ def ways(lib: Library) -> Iterator[tuple[str, Export]]:
             yield name, export
 
 
+def all_capsules(lib: Library) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """The forms of capsule, also with copy=."""
+    for (name, form), copy in itertools.product(capsules(lib), (None, True, False)):
+        array = lib.make()
+        with suppress(Exception, NotApplicable):
+            one = form if copy is None else partial(form, copy=copy)
+            one(array)
+            yield name if copy is None else f"{name}, copy={copy}", one
+
+
 def owners(lib: Library) -> Iterator[tuple[str, Export]]:
     """The ways, also with copy=."""
     yield from ways(lib)
-    for (name, form), copy in itertools.product(capsules(lib), (True, False)):
-        array = lib.make()
-        with suppress(Exception, NotApplicable):
-            form(array, copy=copy)
-            yield f"{name}, copy={copy}", partial(with_copy, form, copy)
-
-
-def with_copy(form: Callable[..., Any], copy: bool, array: Any) -> Held:
-    return Held(form(array, copy=copy))
+    for name, form in all_capsules(lib):
+        if "copy" in name:
+            yield name, lambda array, form=form: Held(form(array))  # type: ignore[misc]
 
 
 def without_copies(lib: Library) -> Iterator[tuple[str, Export]]:
@@ -214,12 +250,12 @@ def exports(
         yield f"{name}, {way}", *array, export
 
 
-writable_exports = partial(exports, of=writable_arrays)
+writable_exports = partial(exports, of=writable_arrays, by=without_copies)
 
 
-def bustle(lib: Library) -> list[Any]:
+def bustle(lib: Library, values: Any) -> list[Any]:
     """Other exports, in every way, and allocations that reuse memory that was freed too early."""
-    other = lib.make(one_element(lib))
+    other = lib.make(one_element(values))
     kept = [form(other) for _, form in capsules(lib)]
     return [kept, [export(other) for _, export in ways(lib)], noise(lib)]
 
@@ -261,7 +297,10 @@ def device_is_a_pair(lib: Library) -> None:
 
 
 @check(
-    "producer.device-is-the-capsules", DATA, "array API standard, __dlpack_device__", over=exports
+    "producer.device-is-the-capsules",
+    DATA,
+    "array API standard, __dlpack_device__",
+    over=partial(exports, of=all_arrays),
 )
 def device_is_the_capsules(lib: Library, make: Make, values: Any, export: Export) -> None:
     """The device of an export is the one that `__dlpack_device__()` returns."""
@@ -315,23 +354,15 @@ def has_values(lib: Library, make: Make, values: Any, lax: bool, export: Export)
     expect_held(held, values)
 
 
-def view_is_exported(lib: Library, export: Export, name: str) -> None:
-    found = [one for one in views(lib) if name == one[0].split()[-1]]
-    if not found:
-        raise NotApplicable(f"the adapter has no view {name}")
-    for one, function, values in found:
-        held = exported(partial(viewed, lib, function), export)[1]
-        expect_held(held, values, f"the {one} view")
-
-
-for _name in VIEWS:
-    check(
-        f"layout.export-{_name}",
-        DATA,
-        HEADER + ": DLTensor.strides, DLTensor.byte_offset; pytorch/pytorch#168177",
-        over=ways,
-        sentence=f"A {_name} view is exported with its values, or refused with a BufferError.",
-    )(partial(view_is_exported, name=_name))
+@check(
+    "layout.export",
+    DATA,
+    HEADER + ": DLTensor.strides, DLTensor.byte_offset; pytorch/pytorch#168177",
+    over=partial(exports, of=viewed_arrays),
+)
+def view_is_exported(lib: Library, make: Make, values: Any, export: Export) -> None:
+    """A view is exported with its values, or refused with a BufferError."""
+    expect_held(exported(make, export)[1], values)
 
 
 @check(
@@ -352,7 +383,7 @@ def conjugated(lib: Library, export: Export) -> None:
     "producer.description",
     DATA,
     HEADER + ": DLPackVersion, DLPACK_FLAG_BITMASK_*, DLDevice",
-    over=exports,
+    over=partial(exports, of=all_arrays, by=owners),
 )
 def description(lib: Library, make: Make, values: Any, export: Export) -> None:
     """An export has a version that was released, no flag but READ_ONLY and IS_COPIED, and on the
@@ -368,7 +399,7 @@ def description(lib: Library, make: Make, values: Any, export: Export) -> None:
     "producer.strides-present",
     DEVIATION,
     HEADER + ": DLTensor.strides; dmlc/dlpack#177",
-    over=exports,
+    over=partial(exports, of=all_arrays, by=owners),
 )
 def strides_present(lib: Library, make: Make, values: Any, export: Export) -> None:
     """An export of version 1.2 or later has strides, unless there are no dimensions."""
@@ -380,18 +411,15 @@ def strides_present(lib: Library, make: Make, values: Any, export: Export) -> No
     expect(known, f"version {found['version']} without strides")
 
 
-def without_elements(lib: Library) -> Iterator[tuple[Any, ...]]:
-    for way, export in ways(lib):
-        yield f"one dimension, {way}", [], [0], export
-        yield f"two dimensions, {way}", [[], []], [2, 0], export
-
-
-@check("producer.empty", DATA, HEADER + ": DLTensor.shape", over=without_elements)
-def empty(lib: Library, values: Any, shape: list[int], export: Export) -> None:
+@check(
+    "producer.empty",
+    DATA,
+    HEADER + ": DLTensor.shape",
+    over=partial(exports, of=without_elements, by=owners),
+)
+def empty(lib: Library, make: Make, shape: list[int], export: Export) -> None:
     """An array without elements exports its shape."""
-    if not lib.has_rank(len(shape)):
-        raise NotApplicable("has no such array")
-    held = exported(partial(made, lib, values), export)[1]
+    held = exported(make, export)[1]
     found = structs.fields(held.struct)["shape"]
     expect(found == shape, f"the shape is {found}")
 
@@ -418,6 +446,7 @@ def shares(lib: Library, make: Make, values: Any, export: Export) -> None:
     if first.start != second.start and may_copy(lib, array, first):
         raise Allowed("copies")
     expect(first.start == second.start, f"they are at {first.start:#x} and {second.start:#x}")
+    expect_held(second, values, "the second one")
 
 
 # ---- element types ----------------------------------------------------------------------------
@@ -540,7 +569,7 @@ def capsule_keeps_memory(lib: Library, make: Make, values: Any, form: Callable[.
     """A capsule keeps the memory alive when the array is gone."""
     with allowed(BufferError):
         capsule = form(make())
-    others = bustle(lib)
+    others = bustle(lib, values)
     expect_held(Held(capsule), values, "after the array was deleted the capsule")
     del others
 
@@ -554,7 +583,7 @@ def capsule_keeps_memory(lib: Library, make: Make, values: Any, form: Callable[.
 def export_keeps_memory(lib: Library, make: Make, values: Any, export: Export) -> None:
     """What was taken keeps the memory alive when array and capsule are gone."""
     held = exported(make, export)[1]
-    others = bustle(lib)
+    others = bustle(lib, values)
     expect_held(held, values, "after the array was deleted the export")
     held.release()
     del others
@@ -597,7 +626,7 @@ def big(lib: Library) -> Any:
     "ownership.unused-capsule",
     MEMORY,
     PYTHON + ": the capsule's destructor; quadrants#598",
-    over=capsules,
+    over=all_capsules,
 )
 def unused_capsule(lib: Library, form: Callable[..., Any]) -> None:
     """A capsule that nobody consumes gives its memory back when it dies."""
@@ -653,11 +682,12 @@ def refused_keywords(lib: Library) -> Iterator[tuple[Any, ...]]:
 def refused_exports(lib: Library, make: Make, refused: dict[str, Any]) -> None:
     """An export that is refused leaves the array as it was, and nothing behind."""
     array = make()
+    before = again(lib, array)
     try:
         lib.export(array, **refused)
     except Exception:
-        if held := again(lib, array):
-            expect_held(held, lib.rows)
+        if before:
+            expect_held(Held(lib.either(array)), lib.rows)
     else:
         raise NotApplicable("it is not refused")
 

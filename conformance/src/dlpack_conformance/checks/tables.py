@@ -109,7 +109,7 @@ def wrong_object(lib: Library) -> None:
 def borrow(lib: Library, array: Any) -> structs.Tensor:
     if not of(lib)["functions"]["dltensor_from_py_object_no_sync"]:
         raise NotApplicable("the function is NULL")
-    room = structs.Tensor()
+    room = structs.Tensor.from_buffer(bytearray(b"\xff" * ctypes.sizeof(structs.Tensor)))
     status, _, error = _dlpack.call_borrow(lib.table(), array, ctypes.addressof(room))
     if status:
         expect(error is not None, f"it returned {status} without an exception")
@@ -137,7 +137,7 @@ def borrows(lib: Library, make: Make, values: Any) -> None:
 @check("table.borrows-two", DATA, TABLE + ": valid as long as the object", over=arrays)
 def borrows_two(lib: Library, make: Make, values: Any) -> None:
     """What was borrowed of one array stays as it is when another one is borrowed."""
-    first, second = make(), lib.make(one_element(lib))
+    first, second = make(), lib.make(one_element(values))
     with allowed(BufferError):
         room = borrow(lib, first)
         borrow(lib, second)
@@ -212,7 +212,11 @@ def allocate(lib: Library, attached: bool = True, **fields: Any) -> Any:
     prototype.device_type, prototype.device_id = fields.pop("device", (1, 0))
     prototype.ndim = len(shape)
     prototype.code, prototype.bits, prototype.lanes = fields.pop("dtype", lib.dtype_fields)
-    prototype.shape, prototype.strides, prototype.byte_offset = room, strides, 1 << 32
+    prototype.shape, prototype.strides, prototype.byte_offset = (
+        room if shape else None,
+        strides,
+        1 << 32,
+    )
     return _dlpack.call_allocate(lib.table(), ctypes.addressof(prototype), attached)
 
 
@@ -220,6 +224,8 @@ def prototypes(lib: Library) -> Iterator[tuple[Any, ...]]:
     for name in lib.dtypes:
         if name in FORMATS:
             yield f"{name}, {lib.shape}", lib.shape, (*FORMATS[name][:2], 1)
+    for dtype in ((0, 4, 1), (*lib.dtype_fields[:2], 2)):
+        yield f"{dtype}", (*lib.shape[:-2], 1 << 16, 3)[-len(lib.shape) :], dtype
     for shape in ((), (2, 0), (3,), (2, 3, 4)):
         if lib.has_rank(len(shape)):
             yield f"{lib.dtype}, {shape}", shape, lib.dtype_fields
@@ -230,9 +236,7 @@ def allocates(lib: Library, shape: Any, dtype: Any) -> None:
     """managed_tensor_allocator gives a row-major tensor of the shape, type and device of the
     prototype, which can be written to."""
     (status, taken, _), calls, kind, message = allocate(lib, shape=shape, dtype=dtype)
-    if status and (
-        kind == "NotImplementedError" or (shape, dtype) != (lib.shape, lib.dtype_fields)
-    ):
+    if status and (kind == "NotImplementedError" or dtype != lib.dtype_fields):
         raise NotApplicable(f"{kind}: {message}")
     expect(status == 0 and taken is not None, f"it returned {status}: {kind}: {message}")
     expect(calls == 0, f"it returned 0, and SetError was called: {kind}: {message}")
@@ -247,7 +251,7 @@ def allocates(lib: Library, shape: Any, dtype: Any) -> None:
     size = math.prod(shape)
     if size:
         expect(found["strides"] in (None, row_major(shape)), f"the strides are {found['strides']}")
-    ctypes.memset(held.start, 1, size * dtype[1] // 8)
+    ctypes.memset(held.start, 1, size * dtype[1] * dtype[2] // 8)
     other = allocate(lib, shape=shape, dtype=dtype)[0][1]
     expect(not size or Held(other).start != held.start, "the next one has the same memory")
     held.release()
@@ -282,13 +286,14 @@ def allocates_without_the_gil(lib: Library) -> None:
     "table.allocator-tells-errors",
     ERROR,
     TABLE,
-    over=lambda lib: (("a device", {"device": (12, 0)}), ("a type", {"dtype": (200, 32, 1)})),
+    over=lambda lib: (("a device", {"device": (999, 0)}), ("a type", {"dtype": (200, 32, 1)})),
 )
 def allocator_tells_errors(lib: Library, fields: dict[str, Any]) -> "str | None":
     """A prototype that it refuses is reported by SetError, once."""
     (status, held, _), calls, kind, message = allocate(lib, **fields)
     if status == 0:
         expect(held is not None, "it returned 0 and no managed tensor")
+        expect("dtype" in fields, "it gave memory of a device that there is not")
         return "it has such memory"
     expect(calls == 1, f"SetError was called {calls} times")
     expect(kind, "SetError was called without a kind")
@@ -308,9 +313,10 @@ def allocator_refuses_overflow(lib: Library) -> str:
 @check("table.host-stream", DATA, TABLE)
 def host_stream(lib: Library) -> None:
     """current_work_stream gives NULL for the host."""
-    status, stream, error = _dlpack.call_stream(lib.table(), 1, 0)
-    expect(status == 0, f"it returned {status}: {error!r}")
-    expect(stream == 0, f"the stream is {stream}")
+    for _ in range(2):
+        status, stream, error = _dlpack.call_stream(lib.table(), 1, 0)
+        expect(status == 0 and error is None, f"it returned {status}: {error!r}")
+        expect(stream == 0, f"the stream is {stream}")
 
 
 # ---- a library that reads tables --------------------------------------------------------------
