@@ -11,6 +11,7 @@ def make(tensor, like):
 
 
 RELEASE = "pandas==3.1.1"
+SAMPLE = "pandas:Series(range(6), dtype='float32')"
 
 BRIDGES = (
     Bridge(

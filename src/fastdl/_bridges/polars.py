@@ -17,6 +17,7 @@ def copies(tensor):
 
 
 RELEASE = "polars==2.1.0"
+SAMPLE = "polars:Series(range(6), dtype=Float32)"
 
 BRIDGES = (
     Bridge(

@@ -45,8 +45,9 @@ def _libraries() -> Iterator[Library]:
         if sample and package == file:  # and not another package of the same library
             yield Library(package, sample)
     for package, maker in lookup.MAKERS.items():
-        module, _, function = maker.rpartition(".")
-        yield Library(package, f"{module}:{function}(numpy.arange(6, dtype='float32'))")
+        if package not in lookup.LIBRARIES:
+            module, _, function = maker.rpartition(".")
+            yield Library(package, f"{module}:{function}(numpy.arange(6, dtype='float32'))")
 
 
 LIBRARIES = tuple(_libraries())  # in the order in which they are shown
