@@ -903,8 +903,8 @@ static inline int fastdl_import(void);
  * cannot either: they count as writable, except from libraries that share values among arrays (JAX,
  * TensorFlow, MLX, PyArrow).
  *
- * Cost after fastdl_import(): the call of the library's own table plus 6 ns (before, plus a check
- * of all sizes); NumPy's arrays 12 ns and fastdl.Tensor 4 ns; for other types one call of
+ * Cost after fastdl_import(): the call of the library's own table plus 3 ns (before, plus a check
+ * of all sizes); NumPy's arrays 7 ns and fastdl.Tensor 4 ns; for other types one call of
  * `__dlpack__` or of the buffer protocol: see fastdl_import(). The first tensor of a type costs a
  * few microseconds. */
 static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
@@ -1121,7 +1121,7 @@ typedef struct {
  *
  * A name in `shape` that has no size yet takes that of this tensor, even if the call fails. Two
  * tensors share memory if some byte is in an element of both; if the strides are too complex to
- * decide quickly, overlapping address ranges count as shared memory. Costs up to 6 ns; a message is
+ * decide quickly, overlapping address ranges count as shared memory. Costs up to 4 ns; a message is
  * built only on failure. Needs a thread state only on failure. */
 static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec);
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documentation claims: each figure was measured, and each name, path and command exists.
+"""What the documentation claims: each figure in a sentence was measured, and each name of the
+package or the header, path and command exists.
 
 Claims about behaviour have tests of their own: docs/hazards.md in test_hazards.py, docs/streams.md
 in test_streams_guide.py, the README's example in test_readme.py.
@@ -87,9 +88,19 @@ FOLDERS = (
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_files_that_are_named_exist(path):
+    """Also those that a command names."""
     text = re.sub(r"(?s)```.*?```", "", prose(path))
-    for name in re.findall(r"`([\w./-]+\.(?:py|pyx|pyi|c|h|md|json|toml|cpp|ptx))`", text):
-        assert any((ROOT / folder / name).exists() for folder in FOLDERS), name
+    for name in " ".join(re.findall(r"`([^`]+)`", text)).split():
+        if re.fullmatch(r"[\w./-]+\.(?:py|pyx|pyi|c|h|md|json|toml|cpp|ptx)", name):
+            assert any((ROOT / folder / name).exists() for folder in FOLDERS), name
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_names_of_the_header_exist(path):
+    files = [ROOT / "setup.py", *(ROOT / "include").rglob("*.[ch]*")]
+    known = "\n".join(file.read_text() for file in files)
+    for name in re.findall(r"`(?:fastdl|FASTDL)_\w+", prose(path)):
+        assert re.search(rf"\b{name[1:]}\b", known), name
 
 
 NO_NAMES = ("c", "h", "pc", "Tensors", "pyx")  # of files, and a plural
