@@ -57,7 +57,7 @@ class Array:
         return read(self.data, self.shape, self.strides, self.dtype)
 
     def view(self, shape: Any, strides: Any, start: int = 0) -> "Array":
-        data = self.data + 4 * start
+        data = self.data + FORMATS[self.dtype][1] // 8 * start
         return type(self)(self.keep, data, shape, strides, self.dtype, self.is_read_only, self.base)
 
 

@@ -788,6 +788,12 @@ static PyObject *taken_release(PyObject *object, PyObject *arguments)
             return NULL;
         Py_RETURN_TRUE;
     }
+    if (strcmp(how, "without the GIL") == 0) {
+        Py_BEGIN_ALLOW_THREADS
+        call_deleter(self);
+        Py_END_ALLOW_THREADS
+        Py_RETURN_TRUE;
+    }
     if (strcmp(how, "pending") != 0) {
         call_deleter(self);
         kept = !PyErr_Occurred();

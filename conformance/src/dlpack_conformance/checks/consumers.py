@@ -7,7 +7,7 @@ import mmap
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -193,7 +193,8 @@ def again(lib: Library, array: Any) -> "Held | None":
 
 
 def offer_address(offer: Offer) -> int:
-    return _dlpack.address(offer.memories[-1]) + offer.start
+    """Of the first element."""
+    return _dlpack.address(offer.memories[-1]) + offer.start + offer.fields.get("byte_offset", 0)
 
 
 def copies(lib: Library, result: Any, offer: Offer) -> bool:
@@ -306,7 +307,7 @@ def small_imports(lib: Library, form: str, changes: dict[str, Any]) -> None:
             pass
 
         def __dlpack_device__(self) -> Any:
-            return divmod(1, 1)  # a new tuple
+            return divmod(1, 1)  # a new tuple each time
 
         def __dlpack__(self, stream: Any = None, **keywords: Any) -> Any:
             return self.managed.capsule()
@@ -389,19 +390,27 @@ def taken_again(lib: Library, form: str) -> None:
 def not_a_producer(lib: Library) -> None:
     """An object without `__dlpack__` is a TypeError or an AttributeError."""
     lib.optional("from_dlpack")
-    expect_error((TypeError, AttributeError), lambda: lib.take(object()), "object()")
+    device_only = type("Device", (), {"__dlpack_device__": lambda self: (1, 0)})()
+    for x in (object(), device_only):
+        expect_error((TypeError, AttributeError), partial(lib.take, x), type(x).__name__)
 
 
 # ---- what a managed tensor may have -----------------------------------------------------------
 
 
-check(
+@check(
     "consumer.null-deleter",
     ERROR,
     HEADER + ": deleter 'can be NULL'; pytorch/pytorch#43166",
     over=forms,
-    sentence="A managed tensor without a deleter is taken: there is nothing to call.",
-)(partial(arrives, what="a NULL deleter", deleter=False))
+)
+def null_deleter(lib: Library, form: str) -> None:
+    """A managed tensor without a deleter is taken: there is nothing to call."""
+    arrives(lib, form, "a NULL deleter", deleter=False)
+    with suppress(Exception):  # refused; copied by the consumer
+        lib.take(compact(lib, form, deleter=False, dtype=(200, 32, 1)))
+    with suppress(Exception):
+        lib.take(compact(lib, form, deleter=False, act=refusing_keywords), copy=True)
 
 
 @check("consumer.null-manager-ctx", MEMORY, HEADER + ": manager_ctx", over=forms)
@@ -419,8 +428,10 @@ def null_pointers(lib: Library) -> Iterator[tuple[Any, ...]]:
     scalar = {"shape": (), "strides": ()}, {"shape": None, "strides": None, "ndim": 0}
     empty = {"shape": lib.padded((0,), 1)}, {"shape": lib.padded((0,), 1), "data": 0}
     order = {"shape": lib.shape}, {"shape": lib.shape, "strides": None, "version": (1, 0)}
+    deep = {"shape": (1, 2, 3)}, {"shape": (1, 2, 3), "strides": None, "version": (1, 0)}
     for name, form in forms(lib):
         yield f"strides of a row-major array, {name}", form, *order
+        yield f"strides of three dimensions, {name}", form, *deep
         yield f"shape and strides of no dimensions, {name}", form, *scalar
         yield f"data of no elements, {name}", form, *empty
 
@@ -665,7 +676,7 @@ UNMAPPED = 0x7FFF00000000  # reading there crashes
 
 
 def bare(lib: Library, offer: Offer) -> Any:
-    return lib.optional("from_capsule")(offer.capsule())
+    return lib.optional("from_capsule")(offer.__dlpack__())
 
 
 @check(
@@ -734,11 +745,13 @@ def dtype_is_taken(lib: Library, form: str, skipped: int, dtype: str) -> None:
     before = packed(numbers[:skipped], dtype)
     fields: Any = {"content": before + packed(numbers, dtype), "byte_offset": len(before)}
     fields["dtype"] = (*FORMATS[dtype][:2], 1)
-    with allowed():
-        result = lib.take(compact(lib, form, **fields))
-    if held := again(lib, result):
-        found = held.tensor.code, held.tensor.bits, held.tensor.lanes
-        expect(found == fields["dtype"], f"exported again, {fields['dtype']} became {found}")
+    for copy in ({}, {"copy": True}):  # by the library itself
+        with allowed():
+            offer = compact(lib, form, act=refusing_keywords if copy else None, **fields)
+            result = lib.take(offer, **copy)
+        if held := again(lib, result):
+            found = held.tensor.code, held.tensor.bits, held.tensor.lanes
+            expect(found == fields["dtype"], f"exported again, {fields['dtype']} became {found}")
     with allowed(words="taken, but not readable: "):
         values = lib.values(result)
     expect(values == in_shape(numbers, lib.shape), f"{numbers} became {values}")
@@ -777,7 +790,7 @@ def others(lib: Library) -> Iterator[tuple[Any, ...]]:
 )
 def others_are_taken(lib: Library, form: str, fields: dict[str, Any]) -> None:
     """An element type that is not known is refused, or exported again as it is."""
-    offer = compact(lib, form, content=bytes(48), deleter=False, **fields)
+    offer = compact(lib, form, content=bytes(48), **fields)
     with allowed():
         result = lib.take(offer)
     held = again(lib, result)
@@ -957,24 +970,38 @@ def another_answer(lib: Library, act: Any) -> None:
         expect_released(offer, "after the error")
 
 
-@check("failure.used-capsule", MEMORY, PYTHON + ": a capsule is consumed once")
-def used_capsule(lib: Library) -> None:
-    """A capsule that was consumed already is refused."""
+def used_capsule(lib: Library, form: "str | None", take: Any) -> None:
     kept: list[Any] = []
 
     def answer(offer: Offer) -> Any:
-        if not kept:
-            kept.append(offer.capsule())
+        kept[:] = kept or [offer.capsule()]
         return kept[0]
 
-    offer = compact(lib, act=answer)
-    first = taken(lib, offer)
+    offer = compact(lib, form, act=answer)
+    with needed("takes no such capsule") if take is bare else nullcontext():
+        first = take(lib, offer)
     if is_left(lib, first, offer, kept[0]):
         raise NotApplicable("copies, and leaves the capsule to the producer")
-    expect_error(Exception, lambda: lib.take(offer), "a consumed capsule")
+    expect_error(Exception, lambda: take(lib, offer), "a consumed capsule")
     expect_values(lib, first, lib.rows, "the array of the first exchange")
     del first
+    kept.clear()
     expect_released(offer)
+
+
+check(
+    "failure.used-capsule",
+    MEMORY,
+    PYTHON + ": a capsule is consumed once",
+    sentence="A capsule that was consumed already is refused.",
+)(partial(used_capsule, form=None, take=Library.take))
+check(
+    "failure.capsule-twice",
+    MEMORY,
+    PYTHON + ": a capsule is consumed once",
+    over=capsule_forms,
+    sentence="A function that takes capsules refuses one that was consumed.",
+)(partial(used_capsule, take=bare))
 
 
 @check(
@@ -995,7 +1022,7 @@ def stream_only_producer(lib: Library) -> None:
     with allowed(BufferError):  # it has legacy capsules only
         result = lib.take(offer)
     expect_values(lib, result, lib.rows)
-    expect(offer.asked[-1]["stream"] is None, f"stream was {offer.asked[-1]['stream']}")
+    expect(offer.asked[-1]["stream"] is None, f"the stream is {offer.asked[-1]['stream']}")
 
 
 @check("failure.refused-attempts-are-released", MEMORY, PYTHON)
@@ -1066,19 +1093,3 @@ for _form in ("legacy", "versioned"):
         PYTHON,
         sentence=f"A function that takes capsules takes {_form} ones.",
     )(partial(capsule_is_taken, form=_form))
-
-
-@check("failure.capsule-twice", MEMORY, PYTHON + ": a capsule is consumed once", over=capsule_forms)
-def capsule_twice(lib: Library, form: str) -> None:
-    """A function that takes capsules refuses one that was consumed."""
-    function = lib.optional("from_capsule")
-    offer = compact(lib, form)
-    kept = [offer.capsule()]
-    with needed("takes no such capsule"):
-        first = function(kept[0])
-    if is_left(lib, first, offer, kept[0]):
-        raise NotApplicable("copies, and leaves the capsule to the producer")
-    expect_error(Exception, lambda: function(kept[0]), "a consumed capsule")
-    del first
-    kept.clear()
-    expect_released(offer)

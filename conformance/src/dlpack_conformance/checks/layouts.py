@@ -4,6 +4,7 @@ it is refused, and the release after a refusal."""
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 from dlpack_conformance import structs
@@ -20,6 +21,7 @@ from dlpack_conformance.checks.consumers import (
     read_only_forms,
     taken_and_released,
     taken_read_only,
+    typed_forms,
 )
 from dlpack_conformance.checks.producers import views
 from dlpack_conformance.producers import Offer
@@ -178,11 +180,6 @@ def values_of(lib: Library, layout: Layout) -> Any:
 def arrives(lib: Library, form: str, layout: Layout) -> None:
     with allowed():
         result = lib.take(compact(lib, form, **fields_of(lib, layout)))
-    expect_layout(lib, result, layout)
-
-
-def expect_layout(lib: Library, result: Any, layout: Layout) -> None:
-    """Checks the values of what was taken."""
     others = noise()
     with allowed(words="taken, but not readable: "):
         found = lib.values(result)
@@ -238,15 +235,15 @@ def refused_layouts(lib: Library, layout: Layout) -> str:
 
 
 def views_of_forms(lib: Library) -> Iterator[tuple[Any, ...]]:
-    for what, form in forms(lib):
-        for name, function, values in views(lib):
-            yield f"the {name} view of {what}", form, function, values
+    for (what, *given), (name, *view) in product([*typed_forms(lib)], [*views(lib)]):
+        yield f"the {name} view of {what}", *given, *view
 
 
-def taken_base(lib: Library, form: str, **fields: Any) -> tuple[Offer, Any]:
+def taken_base(lib: Library, form: str, skipped: int, **fields: Any) -> tuple[Offer, Any]:
     """A producer of the numbers of BASE, and the array, if views of it can be made."""
-    shape = (2, 4) if lib.has_rank(2) else (8,)
-    offer = compact(lib, form, content=lib.packed(*range(8)), shape=shape, **fields)
+    fields["shape"] = (2, 4) if lib.has_rank(2) else (8,)
+    fields["byte_offset"] = skipped * lib.itemsize
+    offer = compact(lib, form, content=lib.packed(*range(-skipped, 8)), **fields)
     with allowed():
         result = lib.take(offer)
     if hasattr(lib.source, "make") and not isinstance(result, type(lib.make())):
@@ -257,9 +254,9 @@ def taken_base(lib: Library, form: str, **fields: Any) -> tuple[Offer, Any]:
 @check(
     "layout.views", MEMORY, PYTHON + ": the consumer owns the managed tensor", over=views_of_forms
 )
-def views_of_taken(lib: Library, form: str, function: Any, values: Any) -> None:
+def views_of_taken(lib: Library, form: str, skipped: int, function: Any, values: Any) -> None:
     """A view of an array that was taken keeps its memory, is exported, and releases it once."""
-    offer, result = taken_base(lib, form)
+    offer, result = taken_base(lib, form, skipped)
     view = function(result)
     del result
     others = noise()
@@ -296,8 +293,8 @@ def read_only_passes_through(lib: Library, layout: Layout, *case: Any) -> None:
     HEADER + ": DLPACK_FLAG_BITMASK_READ_ONLY",
     over=lambda lib: (found for found in views_of_forms(lib) if found[1] != "legacy"),
 )
-def read_only_views(lib: Library, form: str, function: Any, values: Any) -> None:
+def read_only_views(lib: Library, form: str, skipped: int, function: Any, values: Any) -> None:
     """A view of an array on READ_ONLY memory is exported as READ_ONLY, as a copy, or not at all."""
     lib.optional("make")
-    offer, result = taken_base(lib, form, flags=structs.READ_ONLY)
+    offer, result = taken_base(lib, form, skipped, flags=structs.READ_ONLY)
     passes_through(lib, offer, function(result))
