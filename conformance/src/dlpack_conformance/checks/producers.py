@@ -453,17 +453,17 @@ def typed_exports(lib: Library) -> Iterator[tuple[Any, ...]]:
 
 
 def dtype_is_exported(lib: Library, function: Any, of: Any, export: Export, dtype: str) -> None:
-    values: Any = sample(dtype)
+    values = in_shape(sample(dtype), lib.shape)
     with needed(f"exports no {dtype}"):
-        array = lib.make(in_shape(values, lib.shape), dtype)
-        if flat(lib.values(array)) != values:
-            raise NotApplicable(f"makes {lib.values(array)} of these values")
+        array = function(lib.make(values, dtype))
+        if (made := lib.values(array)) != of(values):
+            raise NotApplicable(f"makes {made} of these values")
     with allowed(BufferError):
-        held = export(function(array))
+        held = export(array)
     code, bits, _ = FORMATS[dtype]
     found = held.tensor.code, held.tensor.bits, held.tensor.lanes
     expect(found == (code, bits, 1), f"{dtype} has {(code, bits, 1)}, and {found} was exported")
-    expect_held(held, of(in_shape(values, lib.shape)))
+    expect_held(held, of(values))
 
 
 for _name in DTYPES:
