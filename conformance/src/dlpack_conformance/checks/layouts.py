@@ -243,7 +243,7 @@ def taken_base(lib: Library, form: str, skipped: int, **fields: Any) -> tuple[Of
     """A producer of the numbers of BASE, and the array, if views of it can be made."""
     fields["shape"] = (2, 4) if lib.has_rank(2) else (8,)
     fields["byte_offset"] = skipped * lib.itemsize
-    offer = compact(lib, form, content=lib.packed(*range(-skipped, 8)), **fields)
+    offer = compact(lib, form, content=lib.packed(*[9] * skipped, *range(8)), **fields)
     with allowed():
         result = lib.take(offer)
     if hasattr(lib.source, "make") and not isinstance(result, type(lib.make())):
