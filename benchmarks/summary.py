@@ -176,7 +176,8 @@ def wrong_figures(text: str) -> list[str]:
         before = text[: match.start()].rstrip()
         right = [value(known) for words, value in PROSE.items() if before.endswith(words)]
         if match["figure"] not in right:
-            known_as = f": {right[0]} was measured (docs/benchmarks.json)" if right else ""
-            expected = known_as or ": nothing in PROSE of benchmarks/summary.py produces it"
-            found.append(f"...{before[-40:]} {match['figure']}{expected}")
+            source = "nothing in PROSE of benchmarks/summary.py produces it"
+            if right:
+                source = f"{right[0]} was measured (docs/benchmarks.json)"
+            found.append(f"...{before[-40:]} {match['figure']}: {source}")
     return found

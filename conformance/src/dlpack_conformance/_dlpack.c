@@ -769,8 +769,9 @@ static PyObject *release_at_once(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-/* release(how="here"): calls the deleter, once: "here", on a "thread" without Python, or while an
- * exception is "pending". True if the state of exceptions is as before. */
+/* release(how="here"): calls the deleter, once: "here", also "without the GIL", on a "thread"
+ * without Python, or while an exception is "pending". True if the state of exceptions is as
+ * before. */
 static PyObject *taken_release(PyObject *object, PyObject *arguments)
 {
     taken_object *self = (taken_object *)object;
@@ -788,14 +789,11 @@ static PyObject *taken_release(PyObject *object, PyObject *arguments)
             return NULL;
         Py_RETURN_TRUE;
     }
-    if (strcmp(how, "without the GIL") == 0) {
-        Py_BEGIN_ALLOW_THREADS
-        call_deleter(self);
-        Py_END_ALLOW_THREADS
-        Py_RETURN_TRUE;
-    }
     if (strcmp(how, "pending") != 0) {
+        PyThreadState *state = strcmp(how, "without the GIL") == 0 ? PyEval_SaveThread() : NULL;
         call_deleter(self);
+        if (state != NULL)
+            PyEval_RestoreThread(state);
         kept = !PyErr_Occurred();
         PyErr_Clear();
         return PyBool_FromLong(kept);

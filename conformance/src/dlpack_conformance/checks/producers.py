@@ -129,11 +129,12 @@ def number_at(strides: Any, index: Any) -> float:
 def wholes(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     yield "an array", lib.make, lib.rows
     yield "an array that was taken", partial(imported, lib, lib.rows), lib.rows
-    more = {"content": lib.packed(*range(64)), "byte_offset": 6 * lib.itemsize, "flags": 2}
+    more = {"content": lib.packed(*range(64)), "byte_offset": 6 * lib.itemsize}
     for shape, strides in TAKEN:
         if lib.has_rank(len(shape)):
             values = nest(partial(number_at, strides), shape)
-            take = partial(imported, lib, values, shape=shape, strides=strides, **more)
+            fields = {"shape": shape, "strides": strides, "flags": structs.IS_COPIED, **more}
+            take = partial(imported, lib, values, **fields)
             yield f"an array of shape {shape} that was taken", take, values
     for name, rank in (("an array without dimensions", 0), ("a vector", 1)):
         if lib.has_rank(rank):
