@@ -55,8 +55,9 @@ SECTIONS = {
 }
 
 
-class Failed(Exception):
-    """The library does not do what the check requires."""
+class Failed(BaseException):
+    """The library does not do what the check requires. Not an Exception, since many checks catch
+    every Exception of the library."""
 
 
 class Refused(Failed):
@@ -65,8 +66,7 @@ class Refused(Failed):
 
 
 class NotApplicable(BaseException):
-    """The library lacks the feature that is checked. Not an Exception, since many checks catch
-    every Exception of the library, and this one comes from the adapter."""
+    """The library lacks the feature that is checked: this, too, comes from the adapter."""
 
 
 class Allowed(BaseException):

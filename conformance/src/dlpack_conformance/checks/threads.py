@@ -13,6 +13,7 @@ from dlpack_conformance.checks.consumers import compact, expect_released, is_lef
 from dlpack_conformance.checks.producers import COUNT, Export, big, ways
 from dlpack_conformance.suite import (
     MEMORY,
+    Failed,
     Held,
     Library,
     NotApplicable,
@@ -29,7 +30,7 @@ THREADS, TIMES = 8, 50
 
 def at_once(function: Callable[[int], Any]) -> list[Any]:
     """The results of a function on eight threads, which start together; exceptions are returned as
-    results, except NotApplicable, which is raised here."""
+    results, but NotApplicable and Failed are raised here."""
     barrier = threading.Barrier(THREADS)
     results: list[Any] = [None] * THREADS
 
@@ -37,7 +38,7 @@ def at_once(function: Callable[[int], Any]) -> list[Any]:
         barrier.wait()
         try:
             results[number] = function(number)
-        except (Exception, NotApplicable) as error:
+        except BaseException as error:
             results[number] = error
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
@@ -46,7 +47,7 @@ def at_once(function: Callable[[int], Any]) -> list[Any]:
     for thread in threads:
         thread.join()
     for result in results:
-        if isinstance(result, NotApplicable):
+        if isinstance(result, (NotApplicable, Failed)):
             raise result
     return results
 
