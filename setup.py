@@ -20,8 +20,6 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy
-from Cython.Build import cythonize
 from setuptools import Distribution, Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
@@ -68,10 +66,17 @@ MODULES = [
 ]
 
 
-def c_of_modules() -> list[str]:
-    """Translates the Cython modules to C, and returns the paths of the results."""
-    modules = cythonize(
-        [Extension(name, [f"src/{name.replace('.', '/')}.pyx"]) for name in MODULES],
+def c_of(module: str) -> str:
+    """The path of the C source that Cython makes of a module."""
+    return f"build/src/{module.replace('.', '/')}.c"
+
+
+def translate(module: str) -> None:
+    """Makes the C source of a module, if it is older than what it is made from."""
+    from Cython.Build import cythonize  # not while pip only reads the metadata: it takes long
+
+    cythonize(
+        [Extension(module, [f"src/{module.replace('.', '/')}.pyx"])],
         build_dir="build",
         include_path=["src"],
         language_level=3,
@@ -85,7 +90,6 @@ def c_of_modules() -> list[str]:
             "freethreading_compatible": True,  # importing fastdl leaves the GIL off
         },
     )
-    return [source for module in modules for source in module.sources]
 
 
 def is_current(target: str) -> bool:
@@ -100,20 +104,24 @@ def is_current(target: str) -> bool:
 
 class BuildExt(build_ext):
     """Checks first whether this machine can compile, then compiles on all cores what has changed
-    since the last build.
+    since the last build, while it translates the Cython modules.
 
     The option `--parallel` of build_ext is for several libraries; fastdl is one library of many
     sources.
     """
 
     def build_extensions(self) -> None:
+        import numpy  # see translate()
+
         self.try_compiler()
         (native,) = self.extensions
         if self.compiler.compiler_type == "msvc":
             native.extra_compile_args = ["/O2", "/std:c11"]
         elif self.compiler.compiler_type == "mingw32":  # its own libraries, which come last
             native.extra_link_args += ["-static-libgcc", "-Wl,-Bstatic"]
-        native.sources[:0] = c_of_modules()  # first those that compile longest
+        native.include_dirs.append(numpy.get_include())
+        written = native.sources
+        native.sources = [*written, *map(c_of, MODULES)]
         compile_in_turn = self.compiler.compile
         command = repr(
             (getattr(self.compiler, "compiler_so", None), native.extra_compile_args, macros)
@@ -126,7 +134,11 @@ class BuildExt(build_ext):
 
         def compile_at_once(sources: list[str], **options) -> list[str]:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                return [*chain(*pool.map(lambda one: compile_one(one, **options), sources))]
+                jobs = [pool.submit(compile_one, source, **options) for source in written]
+                for module in MODULES:  # first what compiles longest
+                    translate(module)
+                    jobs.append(pool.submit(compile_one, c_of(module), **options))
+                return [*chain(*(job.result() for job in jobs))]
 
         self.compiler.compile = compile_at_once
         super().build_extensions()
@@ -200,8 +212,12 @@ setup(
                 *sorted(glob("src/fastdl/_core/*.c")),
                 *sorted(glob("src/fastdl/_devices/*.c")),
             ],
-            include_dirs=["include", "src/fastdl", numpy.get_include()],
-            depends=[*glob("src/fastdl/*/*.h"), *glob("include/fastdl/*.[ch]")],
+            include_dirs=["include", "src/fastdl"],
+            depends=[
+                *glob("src/fastdl/*/*.h"),
+                *glob("include/fastdl/*.[ch]"),
+                *glob("src/fastdl/*/*.p[yx][xd]"),
+            ],
             define_macros=macros,
             extra_compile_args=flags,
             extra_link_args=link_flags,
