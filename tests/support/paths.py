@@ -17,7 +17,7 @@ import fastdl
 from dlpack_conformance.adapters import fastdl as of_fastdl
 from dlpack_conformance.adapters import numpy as of_numpy
 from dlpack_conformance.producers import Tabled
-from dlpack_conformance.suite import Held, NotApplicable
+from dlpack_conformance.suite import Failed, Held, NotApplicable
 from fastdl._protocol import consumer
 from tests.support.every_producer import PRODUCERS, bound, cythonized
 from tests.support.headers import ALONE, INSTALLED, owning
@@ -104,6 +104,7 @@ def compiled(name):
     same = COMPILERS[name]().same
     specified = {"streams.device-is-released", "readonly.passes-through"}
     specified |= {"layout.misaligned", "ownership.misaligned"}
+    specified |= {"copy.import-true-of-another", "copy.import-false-of-another"}
     returned = {"consumer.values": "the result is of the argument's type, whose table makes none"}
     more = {} if name == "Cython" else {"refuses": specified, "deviations": returned}
     return entering(lambda x: COMPILED(same(x)), **more)()
@@ -192,7 +193,10 @@ SAID = {
 def values_on_the_host(x):
     if x.__dlpack_device__() != (1, 0):
         raise BufferError("values of another device")
-    return Held(x.__dlpack__(max_version=VERSION)).values()
+    try:
+        return Held(x.__dlpack__(max_version=VERSION)).values()
+    except Failed as error:  # an element type that the suite does not read
+        raise TypeError(str(error)) from None
 
 
 ALONE_SAID = {
