@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 import mutants
-from dlpack_conformance import runner, suite, worker
+from dlpack_conformance import _dlpack, runner, suite, worker
 from dlpack_conformance.suite import shape_of
 from reference import Reference
 
@@ -130,6 +130,17 @@ def test_a_typeerror_is_not_always_a_missing_keyword():
 
 def as_int(values):
     return [*map(as_int, values)] if isinstance(values, list) else int(values)
+
+
+@pytest.mark.parametrize("check", ["consumer.released-once", "dtype.import-lanes"])
+def test_a_table_that_fails_without_an_exception(check):
+    """Not taken for a refusal, which both checks leave to the library."""
+    try:
+        broken = found(check, **mutants.with_table(mutants.hostile_maker("fail")))
+    finally:
+        _dlpack.set_maker("raise")  # the default
+    assert broken["outcome"] == suite.FAILED
+    assert "without an exception" in broken["note"]
 
 
 def test_second_mistakes_that_a_check_sees():

@@ -66,7 +66,7 @@ class Refused(Failed):
 
 
 class NotApplicable(BaseException):
-    """The library lacks the feature that is checked: this, too, comes from the adapter."""
+    """The library lacks the feature that is checked. Not an Exception either."""
 
 
 class Allowed(BaseException):
