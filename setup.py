@@ -66,14 +66,13 @@ MODULES = [
 ]
 
 
-def c_of(module: str) -> str:
-    """The path of the C source that Cython makes of a module."""
-    return f"build/src/{module.replace('.', '/')}.c"
+#: C source -> the module that Cython makes it from.
+TRANSLATED = {f"build/src/{name.replace('.', '/')}.c": name for name in MODULES}
 
 
 def translate(module: str) -> None:
-    """Makes the C source of a module, if it is older than what it is made from."""
-    from Cython.Build import cythonize  # not while pip only reads the metadata: it takes long
+    """Translates a Cython module to C, if the C is older than its sources."""
+    from Cython.Build import cythonize  # slow, and pip runs this file twice for the metadata
 
     cythonize(
         [Extension(module, [f"src/{module.replace('.', '/')}.pyx"])],
@@ -103,8 +102,8 @@ def is_current(target: str) -> bool:
 
 
 class BuildExt(build_ext):
-    """Checks first whether this machine can compile, then compiles on all cores what has changed
-    since the last build, while it translates the Cython modules.
+    """Checks first whether this machine can compile. Then compiles on all cores what has changed
+    since the last build, and meanwhile translates the Cython modules.
 
     The option `--parallel` of build_ext is for several libraries; fastdl is one library of many
     sources.
@@ -120,8 +119,7 @@ class BuildExt(build_ext):
         elif self.compiler.compiler_type == "mingw32":  # its own libraries, which come last
             native.extra_link_args += ["-static-libgcc", "-Wl,-Bstatic"]
         native.include_dirs.append(numpy.get_include())
-        written = native.sources
-        native.sources = [*written, *map(c_of, MODULES)]
+        native.sources += TRANSLATED
         compile_in_turn = self.compiler.compile
         command = repr(
             (getattr(self.compiler, "compiler_so", None), native.extra_compile_args, macros)
@@ -134,10 +132,11 @@ class BuildExt(build_ext):
 
         def compile_at_once(sources: list[str], **options) -> list[str]:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                jobs = [pool.submit(compile_one, source, **options) for source in written]
-                for module in MODULES:  # first what compiles longest
-                    translate(module)
-                    jobs.append(pool.submit(compile_one, c_of(module), **options))
+                jobs = []
+                for source in sources:
+                    if source in TRANSLATED:
+                        translate(TRANSLATED[source])
+                    jobs.append(pool.submit(compile_one, source, **options))
                 return [*chain(*(job.result() for job in jobs))]
 
         self.compiler.compile = compile_at_once
