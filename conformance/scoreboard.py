@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dlpack_conformance import pairs, reports
-from dlpack_conformance.suite import BAD, DEVIATES, OUTCOMES, SEVERITIES
+from dlpack_conformance.outcomes import BAD, DEVIATES, OUTCOMES, SEVERITIES
 
 FAILED = """
 The three columns in the middle count checks that failed or crashed;

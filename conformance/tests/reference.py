@@ -9,10 +9,9 @@ from math import prod
 from typing import Any
 
 from dlpack_conformance import _dlpack, structs
-from dlpack_conformance.suite import (
+from dlpack_conformance.elements import (
     FORMATS,
     KNOWN,
-    dtype_of,
     flat,
     in_shape,
     packed,
@@ -20,6 +19,7 @@ from dlpack_conformance.suite import (
     row_major,
     shape_of,
 )
+from dlpack_conformance.suite import dtype_of
 
 CPU = (1, 0)
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from dlpack_conformance.suite import row_major
+from dlpack_conformance.elements import row_major
 from fastdl._bridges import lookup
 from fastdl._bridges.bridge import (
     ANY,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fastdl
-from dlpack_conformance.suite import row_major
+from dlpack_conformance.elements import row_major
 from fastdl._core import tensor as core
 from fastdl._native import dtype_facts
 from tests.support.ctypes_dlpack import opened

@@ -82,7 +82,7 @@ def test_a_producer_that_must_be_kept_and_hands_out_our_memory():
     """The second owner of a block does not make it forget the memory that it allocated itself."""
     run_isolated("""
         import fastdl
-        from dlpack_conformance.suite import resident
+        from dlpack_conformance.leaks import resident
         def export(self, **keywords):
             tensor = fastdl.empty(1 << 20)
             memoryview(tensor)[0] = 1.0

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dlpack_conformance.suite import DEVIATES, PASSED, SKIPPED
+from dlpack_conformance.outcomes import DEVIATES, PASSED, SKIPPED
 from tests.support.isolate import run_python
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fastdl
-from dlpack_conformance.suite import resident
+from dlpack_conformance.leaks import resident
 from fastdl._protocol import consumer as _consumer
 from tests.support import consumer
 from tests.support.allocation import OPERATIONS

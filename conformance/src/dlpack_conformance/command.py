@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from dlpack_conformance import pairs, reports, runner
-from dlpack_conformance.suite import BAD, OUTCOMES, SECTIONS, SKIPPED, all_checks
+from dlpack_conformance.outcomes import BAD, OUTCOMES, SECTIONS, SKIPPED
+from dlpack_conformance.suite import all_checks
 
 #: The adapters that are included.
 LIBRARIES = (

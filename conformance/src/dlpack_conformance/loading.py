@@ -11,17 +11,9 @@ from typing import Any
 
 from dlpack_conformance import adapters
 from dlpack_conformance.checks.producers import VIEWS
-from dlpack_conformance.suite import (
-    DATA,
-    DTYPES,
-    Check,
-    Failed,
-    Library,
-    all_checks,
-    in_shape,
-    sample,
-    told,
-)
+from dlpack_conformance.elements import DTYPES, in_shape, sample
+from dlpack_conformance.outcomes import DATA
+from dlpack_conformance.suite import Check, Failed, Library, all_checks, told
 
 #: The names of an adapter, by what they are: see Library.
 FUNCTIONS = (

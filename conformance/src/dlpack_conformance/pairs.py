@@ -9,8 +9,9 @@ from itertools import product
 from typing import Any
 
 from dlpack_conformance.adapters import in_order
+from dlpack_conformance.elements import flat, in_shape
 from dlpack_conformance.runner import WORKER, Process
-from dlpack_conformance.suite import Library, NotApplicable, flat, in_shape, noise, told
+from dlpack_conformance.suite import Library, NotApplicable, noise, told
 
 # Outcomes, from best to worst.
 SHARED, COPIED, REFUSED, WRONG, DIES = "shared", "copied", "refused", "wrong", "dies"

@@ -93,8 +93,12 @@ class Offer:
     `data` at `start` bytes from there; it is overwritten by the deleter, as freed memory would be.
     Other keywords are fields: see _dlpack.c. `act`, where given, answers in its place.
 
-    asked: the keywords of each call; given, memories: the managed tensor and memory of each.
+    keywords: those of from_dlpack with which the library takes it; asked: those of each call;
+    given, memories: the managed tensor and memory of each.
     """
+
+    keywords: dict[str, Any] = {}
+    to_table = False
 
     def __init__(
         self,
@@ -133,6 +137,8 @@ class Offer:
 
     def new(self, versioned: bool) -> Given:
         fields = {"device": self.device, **self.fields}
+        if self.copies():
+            fields["flags"] = (fields.get("flags", 0) | structs.IS_COPIED) & ~structs.READ_ONLY
         if not versioned:
             fields = {k: v for k, v in fields.items() if k not in ("flags", "version")}
         memory = aligned(self.content, past=self.past)
@@ -150,6 +156,10 @@ class Offer:
     @property
     def managed(self) -> Given:
         return self.new(True)
+
+    def copies(self) -> bool:
+        """Whether the last request was for a copy, which is the consumer's own."""
+        return bool(self.asked and self.asked[-1].get("copy"))
 
     def counts(self) -> list[int]:
         """How often the deleter of each managed tensor was called."""

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dlpack_conformance.runner import failures
-from dlpack_conformance.suite import (
+from dlpack_conformance.outcomes import (
     BAD,
     DEVIATES,
     INVALID,
@@ -21,6 +20,7 @@ from dlpack_conformance.suite import (
     SEVERITIES,
     SKIPPED,
 )
+from dlpack_conformance.runner import failures
 
 Report = dict[str, Any]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import IO, Any
 
 from dlpack_conformance import crashes
-from dlpack_conformance.suite import (
+from dlpack_conformance.outcomes import (
     BAD,
     CRASHED,
     DEVIATES,
@@ -25,8 +25,8 @@ from dlpack_conformance.suite import (
     SEVERITIES,
     SKIPPED,
     TIMED_OUT,
-    all_checks,
 )
+from dlpack_conformance.suite import all_checks
 
 SCHEMA = 1  # version of the report format: raised when a key changes its meaning, or is removed
 

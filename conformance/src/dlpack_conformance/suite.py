@@ -5,15 +5,11 @@ A check is a function of a `Library`. It returns if the library does what the se
 `Failed` with what happened instead, or `NotApplicable` if the library lacks the feature.
 """
 
-import ctypes
 import gc
 import importlib
 import re
-import struct
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -21,38 +17,20 @@ from typing import Any
 
 from dlpack_conformance import _dlpack, structs
 from dlpack_conformance.crashes import shortened
+from dlpack_conformance.elements import (
+    DTYPES,
+    FORMATS,
+    KNOWN,
+    USUAL,
+    in_shape,
+    nest,
+    packed,
+    read,
+    row_major,
+)
 from dlpack_conformance.inspector import table_capsule
-
-# Severities, the worst first.
-MEMORY = "memory-unsafe"  # a crash; use after free, a double free, or a leak
-DATA = "wrong data"  # wrong values, or a write that is not visible, or visible where it must not be
-ERROR = "wrong error"  # a missing error, or one of the wrong type
-DEVIATION = "deviation"  # from a recommendation, or documented by the library
-INVALID = "invalid input"  # what a library does with input on which the standard is silent
-SEVERITIES = (MEMORY, DATA, ERROR, DEVIATION, INVALID)
-
-# Outcomes, the worst first.
-CRASHED, TIMED_OUT, FAILED = "crashed", "timed out", "failed"
-DEVIATES, PASSED, SKIPPED = "deviates", "passed", "n/a"
-BAD = (CRASHED, TIMED_OUT, FAILED)
-OUTCOMES = (*BAD, DEVIATES, PASSED, SKIPPED)
-
-SECTIONS = {
-    "producer": "what __dlpack__ and __dlpack_device__ return",
-    "consumer": "what from_dlpack does with a correct producer",
-    "dtype": "element types, both ways",
-    "layout": "strides, in every form",
-    "offset": "byte_offset",
-    "ownership": "who frees the memory, and when",
-    "readonly": "memory that must not be written to",
-    "copy": "copy= and dl_device=",
-    "versions": "legacy and versioned capsules, and versions to come",
-    "streams": "stream=",
-    "table": "the exchange table, __dlpack_c_exchange_api__",
-    "threads": "several threads at once",
-    "hostile": "descriptions that no correct producer gives, on which the standard is silent",
-    "failure": "errors, and what is left after one",
-}
+from dlpack_conformance.outcomes import SECTIONS, SEVERITIES
+from dlpack_conformance.producers import CPU, Offer
 
 
 class Failed(BaseException):
@@ -129,9 +107,11 @@ def all_checks() -> dict[str, Check]:
 
 def each(function: Callable[..., Any], cases: Cases, lib: "Library") -> "str | None":
     """Calls a function for each case. What one case lacks, or is free to do, ends only that one.
-    NotApplicable if that is so of all."""
+    NotApplicable if that is so of all. Nothing must be left of what is refused after the first."""
     notes, lacking, checked = [], [], False
-    for name, *arguments in cases(lib):
+    for number, (name, *arguments) in enumerate(cases(lib)):
+        if number == 1:
+            lib.refuse()
         try:
             note = function(lib, *arguments)
         except NotApplicable as error:
@@ -208,6 +188,19 @@ def told(error: BaseException) -> str:
 
 
 # ---- a library --------------------------------------------------------------------------------
+
+
+class Refusing:
+    """A producer that raises."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        raise self.error
 
 
 class Library:
@@ -325,9 +318,20 @@ class Library:
     # As a consumer.
 
     def take(self, x: Any, **keywords: Any) -> Any:
-        if getattr(x, "to_table", False) and not keywords:
-            return self.made_by_table(x.managed)
+        if isinstance(x, Offer):
+            keywords = {**x.keywords, **keywords}
+            if x.to_table:
+                return self.made_by_table(x.managed)
         return self.optional("from_dlpack")(x, **keywords)
+
+    def refuse(self) -> None:
+        """Lets it refuse exports, and a producer refuse it."""
+        for keywords in ({}, {"copy": True}, {"copy": False}):
+            for error in (BufferError("no"), TypeError("no such keyword")):
+                with suppress(Exception, NotApplicable):
+                    self.optional("from_dlpack")(Refusing(error), **keywords)
+            with suppress(Exception, NotApplicable):
+                self.export(self.make(), max_version=(1, 3), dl_device=(12, 0), **keywords)
 
     def to_object(self, given: Any) -> Any:
         """Status, object and exception of its table's function for a managed tensor."""
@@ -385,68 +389,11 @@ def lacks(function: Callable[..., Any], keywords: Iterable[str]) -> bool:
     return False
 
 
-# ---- element types ----------------------------------------------------------------------------
-
-#: name -> (code, bits, format of struct or None)
-FORMATS: dict[str, tuple[int, int, "str | None"]] = {
-    **{f"int{bits}": (0, bits, form) for bits, form in ((8, "b"), (16, "h"), (32, "i"), (64, "q"))},
-    **{
-        f"uint{bits}": (1, bits, form) for bits, form in ((8, "B"), (16, "H"), (32, "I"), (64, "Q"))
-    },
-    "float16": (2, 16, "e"),
-    "float32": (2, 32, "f"),
-    "float64": (2, 64, "d"),
-    "bfloat16": (4, 16, None),
-    "complex64": (5, 64, "ff"),
-    "complex128": (5, 128, "dd"),
-    "bool": (6, 8, "?"),
-    "complex32": (5, 32, "ee"),
-}
-ONLY_TAKEN = ("complex32",)  # arrays of these are not made
-DTYPES = tuple(name for name in FORMATS if name not in ONLY_TAKEN)
-
-#: Of these one is the type of the checks that are not about types: whichever the library has first.
-USUAL = ("float32", "int32", "float64", "int64", *(name for name in DTYPES if name != "bool"))
+# ---- what is exported -------------------------------------------------------------------------
 
 
-def all_but(*names: str) -> tuple[str, ...]:
-    """The element types of a library that lacks some."""
-    return tuple(name for name in DTYPES if name not in names)
-
-
-KNOWN = {(code, bits, 1): name for name, (code, bits, _) in FORMATS.items()}
-
-
-def sample(dtype: str) -> list[Any]:
-    """Six values that every library represents exactly."""
-    if dtype == "bool":
-        return [True, False, True, True, False, False]
-    if dtype.startswith("complex"):
-        return [1 + 2j, -3j, 0.5 + 0j, 4 + 0j, 0j, -1 + 1j]
-    if dtype.startswith("uint"):
-        return [1, 0, 3, 7, 5, 100]
-    if dtype.startswith("int"):
-        return [1, 0, -2, 7, -5, 100]
-    return [-1.5, 0.0, 2.0, 0.25, 8.0, -4.0]
-
-
-def packed(values: Iterable[Any], dtype: str) -> bytes:
-    """Values as they are in memory."""
-    form, values = FORMATS[dtype][2], list(values)
-    if form is None:  # bfloat16: the upper half of a float32
-        return b"".join(struct.pack("<f", value)[2:] for value in values)
-    if len(form) == 2:
-        return b"".join(struct.pack(f"<{form}", value.real, value.imag) for value in values)
-    return struct.pack(f"<{len(values)}{form}", *values)
-
-
-def unpacked(data: bytes, dtype: str) -> Any:
-    """One value from memory."""
-    form = FORMATS[dtype][2]
-    if form is None:
-        return struct.unpack("<f", b"\0\0" + data)[0]
-    found = struct.unpack(f"<{form}", data)
-    return complex(*found) if len(form) == 2 else found[0]
+#: Device types: the host, pinned and managed memory, and oneAPI, as on a CPU.
+READABLE = (1, 3, 11, 13, 14)
 
 
 def dtype_of(tensor: structs.Tensor) -> str:
@@ -454,10 +401,6 @@ def dtype_of(tensor: structs.Tensor) -> str:
     found = tensor.code, tensor.bits, tensor.lanes
     expect(found in KNOWN, f"unknown element type: code, bits and lanes are {found}")
     return KNOWN[found]
-
-
-#: Device types: the host, pinned and managed memory, and oneAPI, as on a CPU.
-READABLE = (1, 3, 11, 13, 14)
 
 
 def values_in(tensor: structs.Tensor) -> Any:
@@ -471,54 +414,6 @@ def values_in(tensor: structs.Tensor) -> Any:
     strides = structs.numbers(tensor.strides, ndim) or row_major(shape)
     expect(all(n >= 0 for n in shape), f"shape is {shape}")
     return read((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype_of(tensor))
-
-
-def read(start: int, shape: Iterable[int], strides: Iterable[int], dtype: str) -> Any:
-    """The elements of host memory as nested lists."""
-    itemsize = FORMATS[dtype][1] // 8
-
-    def at(index: tuple[int, ...]) -> Any:
-        place = start + itemsize * sum(i * s for i, s in zip(index, strides, strict=True))
-        return unpacked(ctypes.string_at(place, itemsize), dtype)
-
-    return nest(at, shape)
-
-
-def nest(at: Callable[[tuple[int, ...]], Any], shape: Iterable[int]) -> Any:
-    shape = list(shape)
-    if not shape:
-        return at(())
-    if len(shape) == 1:
-        return [at((i,)) for i in range(shape[0])]
-    return [nest(lambda index, i=i: at((i, *index)), shape[1:]) for i in range(shape[0])]  # type: ignore[misc]
-
-
-def row_major(shape: "Iterable[int]") -> list[int]:
-    strides: list[int] = []
-    step = 1
-    for size in reversed(list(shape)):
-        strides.insert(0, step)
-        step *= max(size, 1)
-    return strides
-
-
-def in_shape(values: Iterable[Any], shape: Iterable[int]) -> Any:
-    """Values in row-major order as nested lists."""
-    values = iter(values)
-    return nest(lambda index: next(values), shape)
-
-
-def flat(values: Any) -> list[Any]:
-    return [one for row in values for one in flat(row)] if isinstance(values, list) else [values]
-
-
-def shape_of(values: Any) -> tuple[int, ...]:
-    if not isinstance(values, list):
-        return ()
-    return (len(values), *shape_of(values[0] if values else 0.0))
-
-
-# ---- helpers for checks -----------------------------------------------------------------------
 
 
 class Held:
@@ -551,60 +446,3 @@ def noise(lib: "Library | None" = None) -> list[Any]:
     gc.collect()
     made = [bytearray(b"\xaa" * size) for size in (4, 8, 12, 16, 24, 32, 48, 64, 96, 128) * 40]
     return [*made, *(lib.make(nest(lambda index: 9.0, lib.shape)) for _ in range(8) if lib)]
-
-
-def resident() -> int:
-    """The resident memory of this process in bytes; the peak where the system does not report
-    it."""
-    if sys.platform == "win32":
-        counters = (ctypes.c_size_t * 9)(72)  # a PROCESS_MEMORY_COUNTERS: first its size
-        ctypes.WinDLL("psapi").GetProcessMemoryInfo(ctypes.c_void_p(-1), counters, 72)
-        return counters[2]
-    import resource
-
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except FileNotFoundError:
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def growth(step: Callable[[], Any], count: int, most: float) -> int:
-    """The bytes that are left behind after `count` steps: 0 if it is less than `most` in one of
-    three attempts, since an allocator may keep some memory once, but not each time."""
-    grown = 0
-    for _ in range(3):
-        gc.collect()
-        before = resident()
-        for _ in range(count):
-            step()
-        gc.collect()
-        grown = resident() - before
-        if grown < most:
-            return 0
-    return grown
-
-
-def expect_no_leak(step: Callable[[], Any], what: str) -> None:
-    """Checks that many steps, as many as there is time for, leave nothing behind: not even 32
-    bytes each if one takes microseconds."""
-    begun, count = time.perf_counter(), 0
-    while count < 20_000 and time.perf_counter() - begun < 0.1:
-        step()
-        count += 1
-    count = min(max(5 * count, 1000), 100_000)
-    grown = growth(step, count, max(32 * count, 1 << 20))
-    if grown:
-        raise Failed(f"{what}: {count} left {grown >> 10} KiB behind, {grown // count} bytes each")
-
-
-def expect_no_growth(step: Callable[[], Any], size: int, what: str) -> None:
-    """Checks that `step`, which uses `size` bytes, frees them."""
-    begun = time.perf_counter()
-    for _ in range(8):
-        step()
-    times = 48 if time.perf_counter() - begun < 1 else 24
-    grown = growth(step, times, size * times // 3)
-    if grown:
-        raise Failed(f"{what}: {times} times left {grown >> 10} KiB behind")

@@ -21,7 +21,7 @@ from typing import Any
 
 from dlpack_conformance import crashes, pairs
 from dlpack_conformance.loading import TRIAL, WrongAdapter, doubts, load
-from dlpack_conformance.suite import (
+from dlpack_conformance.outcomes import (
     CRASHED,
     DEVIATES,
     DEVIATION,
@@ -31,6 +31,8 @@ from dlpack_conformance.suite import (
     SEVERITIES,
     SKIPPED,
     TIMED_OUT,
+)
+from dlpack_conformance.suite import (
     Allowed,
     Check,
     Failed,

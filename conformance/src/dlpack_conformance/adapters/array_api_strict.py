@@ -4,7 +4,7 @@
 import array_api_strict as xp
 
 from dlpack_conformance.adapters.numpy import write as write
-from dlpack_conformance.suite import all_but
+from dlpack_conformance.elements import all_but
 
 title = "array-api-strict"
 distribution = "array-api-strict"

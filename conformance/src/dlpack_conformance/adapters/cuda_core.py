@@ -4,7 +4,7 @@
 import numpy as np
 from cuda.core.utils import StridedMemoryView
 
-from dlpack_conformance.suite import all_but
+from dlpack_conformance.elements import all_but
 
 title = "cuda.core"
 distribution = "cuda-core"

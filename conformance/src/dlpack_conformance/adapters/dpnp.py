@@ -9,7 +9,7 @@ os.environ.setdefault("OCL_ICD_FILENAMES", f"{sys.prefix}/lib/libintelocl.so")
 import dpnp
 
 from dlpack_conformance.adapters.numpy import write as write
-from dlpack_conformance.suite import all_but
+from dlpack_conformance.elements import all_but
 
 title = "dpnp"
 forks = False  # its threads do not survive a fork

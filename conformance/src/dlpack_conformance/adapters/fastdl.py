@@ -4,7 +4,7 @@
 import ctypes
 
 import fastdl
-from dlpack_conformance.suite import flat, packed, shape_of
+from dlpack_conformance.elements import flat, packed, shape_of
 
 title = "fastdl"
 __version__ = fastdl.__version__

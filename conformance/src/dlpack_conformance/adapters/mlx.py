@@ -4,7 +4,7 @@
 import mlx.core as mx
 import numpy as np
 
-from dlpack_conformance.suite import all_but
+from dlpack_conformance.elements import all_but
 
 title = "MLX"
 distribution = "mlx"

@@ -4,7 +4,7 @@
 import nanoarrow as na
 from nanoarrow._buffer import CBuffer
 
-from dlpack_conformance.suite import all_but
+from dlpack_conformance.elements import all_but
 
 title = "nanoarrow"
 max_ndim = 1

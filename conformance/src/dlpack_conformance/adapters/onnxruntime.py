@@ -4,7 +4,7 @@
 import numpy as np
 import onnxruntime as ort
 
-from dlpack_conformance.suite import all_but
+from dlpack_conformance.elements import all_but
 
 title = "ONNX Runtime"
 address = ort.OrtValue.data_ptr

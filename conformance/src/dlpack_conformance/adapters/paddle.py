@@ -4,7 +4,7 @@
 import paddle
 
 from dlpack_conformance.adapters.numpy import write as write
-from dlpack_conformance.suite import all_but
+from dlpack_conformance.elements import all_but
 
 title = "PaddlePaddle"
 distribution = "paddlepaddle"

@@ -4,7 +4,7 @@
 import numpy as np
 import tvm_ffi
 
-from dlpack_conformance.suite import all_but
+from dlpack_conformance.elements import all_but
 
 title = "tvm-ffi"
 distribution = "apache-tvm-ffi"

@@ -4,7 +4,7 @@
 import numpy as np
 import warp
 
-from dlpack_conformance.suite import all_but
+from dlpack_conformance.elements import all_but
 
 title = "Warp"
 distribution = "warp-lang"

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dlpack_conformance.checks.consumers import compact, taken_and_released
-from dlpack_conformance.suite import INVALID, Library, NotApplicable, check, expect
+from dlpack_conformance.outcomes import INVALID
+from dlpack_conformance.suite import Library, NotApplicable, check, expect
 
 HEADER = "DLPack 1.3, dlpack.h"
 
@@ -21,7 +22,6 @@ class Fault(NamedTuple):
 FAULTS = {
     "ndim-negative": Fault("A negative ndim", {"ndim": -1}, ": DLTensor.ndim"),
     "ndim-huge": Fault("ndim 1,000,000", {"ndim": 1_000_000}, ": DLTensor.ndim"),
-    "ndim-most": Fault("ndim 2^31-1", {"ndim": (1 << 31) - 1}, ": DLTensor.ndim"),
     "shape-null": Fault(
         "ndim 2 without a shape",
         {"shape": None, "strides": None, "ndim": 2},
@@ -31,9 +31,6 @@ FAULTS = {
         "A negative dimension",
         {"shape": (-3, 2), "strides": (2, 1)},
         ": DLTensor.shape; tensorflow/tensorflow#116201",
-    ),
-    "dimension-least": Fault(
-        "A dimension of -2^63", {"shape": (-(1 << 63),), "strides": (1,)}, ": DLTensor.shape"
     ),
     "dimension-beside-zero": Fault(
         "A negative dimension beside one of 0",
@@ -50,20 +47,10 @@ FAULTS = {
         {"shape": (1 << 62,), "strides": (1,)},
         ": DLTensor.shape",
     ),
-    "size-of-one-element": Fault(
-        "More elements than 64 bits count, all of them one",
-        {"shape": (1 << 40, 1 << 40), "strides": (0, 0)},
-        ": DLTensor.shape",
-    ),
     "stride-overflows": Fault(
         "A stride that leads out of the address space",
         {"shape": (2, 3), "strides": (1 << 62, 1)},
         ": DLTensor.strides; cupy/cupy#10172",
-    ),
-    "strides-add-up": Fault(
-        "Strides that lead out of the address space together",
-        {"dtype": (1, 8, 1), "shape": (2, 2), "strides": (1 << 62, 1 << 62)},
-        ": DLTensor.strides",
     ),
     "address-below-zero": Fault(
         "A stride that leads below address 0",
@@ -71,11 +58,6 @@ FAULTS = {
         ": DLTensor.strides",
     ),
     "data-null": Fault("NULL data with elements", {"data": 0}, ": DLTensor.data; jax-ml/jax#37303"),
-    "data-null-scalar": Fault(
-        "NULL data without dimensions, which is one element",
-        {"data": 0, "shape": (), "strides": None},
-        ": DLTensor.data",
-    ),
     "offset-overflows": Fault(
         "A byte_offset that leads out of the address space",
         {"byte_offset": (1 << 64) - 8},
@@ -83,17 +65,12 @@ FAULTS = {
     ),
     "code-unknown": Fault("An unknown type code, 200", {"dtype": (200, 32, 1)}, ": DLDataType"),
     "bits-zero": Fault("Elements of 0 bits", {"dtype": (2, 0, 1)}, ": DLDataType.bits"),
-    "bits-odd": Fault("Floats of 24 bits", {"dtype": (2, 24, 1)}, ": DLDataType.bits"),
     "lanes-zero": Fault("Elements of 0 lanes", {"dtype": (2, 32, 0)}, ": DLDataType.lanes"),
     "lanes-four": Fault(
         "Elements of four lanes", {"dtype": (2, 8, 4)}, ": DLDataType.lanes", False
     ),
     "device-unknown": Fault(
         "A device of type 999", {"device": (999, 0)}, ": DLDevice.device_type", False
-    ),
-    "device-zero": Fault("A device of type 0", {"device": (0, 0)}, ": DLDevice.device_type", False),
-    "device-negative": Fault(
-        "A device of type -1", {"device": (-1, 0)}, ": DLDevice.device_type", False
     ),
 }
 

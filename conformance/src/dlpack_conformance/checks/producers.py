@@ -3,7 +3,6 @@
 
 import gc
 import itertools
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -12,14 +11,11 @@ from typing import Any
 
 from dlpack_conformance import _dlpack, structs
 from dlpack_conformance.checks.consumers import again, six
+from dlpack_conformance.elements import DTYPES, FORMATS, flat, in_shape, nest, sample, shape_of
 from dlpack_conformance.inspector import inspect_capsule
+from dlpack_conformance.leaks import expect_no_growth, expect_no_leak
+from dlpack_conformance.outcomes import DATA, DEVIATION, ERROR, MEMORY
 from dlpack_conformance.suite import (
-    DATA,
-    DEVIATION,
-    DTYPES,
-    ERROR,
-    FORMATS,
-    MEMORY,
     Allowed,
     Failed,
     Held,
@@ -30,15 +26,8 @@ from dlpack_conformance.suite import (
     due,
     expect,
     expect_error,
-    expect_no_growth,
-    expect_no_leak,
-    flat,
-    in_shape,
     needed,
-    nest,
     noise,
-    sample,
-    shape_of,
     told,
 )
 
@@ -140,8 +129,9 @@ def wholes(lib: Library) -> Iterator[tuple[str, Make, Any]]:
         if lib.has_rank(rank):
             values = flat(lib.rows) if rank else 3.0
             yield name, partial(made, lib, values), values
-    one = one_element(lib.rows)
-    yield "an array of one element", partial(made, lib, one), one
+    many = in_shape(flat(lib.rows), (1,) * (min(lib.max_ndim, 8) - len(lib.shape)) + lib.shape)
+    for what, values in (("one element", one_element(lib.rows)), ("many dimensions", many)):
+        yield f"an array of {what}", partial(made, lib, values), values
 
 
 def viewed_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
@@ -172,6 +162,16 @@ def read_only_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
         yield f"the {name} view of one", partial(locked, partial(base, lib), function), values
 
 
+def conjugated_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
+    function, of = lib.optional("conjugated"), sample("complex64")
+    values = in_shape((one.conjugate() for one in of), lib.shape)
+    yield (
+        "a conjugate view",
+        lambda: function(lib.make(in_shape(of, lib.shape), "complex64")),
+        values,
+    )
+
+
 def arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     """(name, function that makes one, values)."""
     yield from writable_arrays(lib)
@@ -200,7 +200,8 @@ def every_way(lib: Library) -> Iterator[tuple[str, Export]]:
 
 def refusable(lib: Library) -> Iterator[tuple[Any, ...]]:
     """Arrays in every way, and whether it may refuse them: legacy, or an array that was taken."""
-    for name, make, values, export in exports(lib, wholes, every_way):
+    large = "a large array", partial(made, lib, big(lib)), big(lib)
+    for name, make, values, export in exports(lib, lambda lib: (*wholes(lib), large), every_way):
         yield name, make, values, "legacy" in name or "taken" in name, export
 
 
@@ -213,23 +214,46 @@ def ways(lib: Library) -> Iterator[tuple[str, Export]]:
             yield name, export
 
 
-def copy_capsules(lib: Library) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    for (name, form), copy in itertools.product(capsules(lib), (True, False)):
+#: Keywords with which a capsule is requested.
+REQUESTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"stream": None},
+    {"copy": True},
+    {"copy": False},
+    {"dl_device": (1, 0)},
+    {"dl_device": (1, 0), "copy": True},
+)
+
+
+def requested(lib: Library) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Its capsules, with each set of keywords that it has."""
+    for (name, form), keywords in itertools.product(capsules(lib), REQUESTS):
         array = lib.make()
         with suppress(Exception, NotApplicable):
-            form(array, copy=copy)
-            yield f"{name}, copy={copy}", partial(form, copy=copy)
+            form(array, **keywords)
+            said = "".join(f", {key}={value}" for key, value in keywords.items())
+            yield f"{name}{said}", partial(form, **keywords)
 
 
 def owners(lib: Library) -> Iterator[tuple[str, Export]]:
-    """The ways, also with copy=."""
+    """The ways, also with each set of keywords."""
     yield from ways(lib)
-    for name, form in copy_capsules(lib):
-        yield name, both(form, Held)
+    for name, form in requested(lib):
+        if "=" in name:
+            yield name, both(form, Held)
+
+
+def owners_and_capsules(lib: Library) -> Iterator[tuple[str, Any]]:
+    yield from owners(lib)
+    for name, form in requested(lib):
+        yield f"{name}, unused", form
 
 
 def without_copies(lib: Library) -> Iterator[tuple[str, Export]]:
-    return (found for found in owners(lib) if "copy=True" not in found[0])
+    """Those whose copies have IS_COPIED, as far as `may_copy` can find out."""
+    for name, export in owners(lib):
+        if "copy=True" not in name and not ("legacy" in name and "dl_device" in name):
+            yield name, export
 
 
 def exports(
@@ -240,14 +264,15 @@ def exports(
         yield f"{name}, {way}", *array, export
 
 
+every_export = partial(exports, by=owners)
 writable_exports = partial(exports, of=writable_arrays, by=without_copies)
 
 
 def bustle(lib: Library, values: Any) -> list[Any]:
     """Other exports, in every way, and allocations that reuse memory that was freed too early."""
     other = lib.make(one_element(values))
-    kept = [form(other) for _, form in capsules(lib)]
-    return [kept, [export(other) for _, export in ways(lib)], noise(lib)]
+    kept = [form(other) for _, form in requested(lib)]
+    return [kept, [export(other) for _, export in owners(lib)], noise(lib)]
 
 
 def exported(make: Make, export: Export) -> tuple[Any, Held]:
@@ -275,44 +300,22 @@ def may_copy(lib: Library, array: Any, held: Held) -> bool:
 # ---- what __dlpack__ and __dlpack_device__ return ---------------------------------------------
 
 
-@check("producer.device-is-a-pair", ERROR, "array API standard, __dlpack_device__")
-def device_is_a_pair(lib: Library) -> None:
-    """`__dlpack_device__()` returns two numbers, the type and the id."""
-    array = lib.make()
+@check("producer.device", DATA, "array API standard, __dlpack_device__", over=exports)
+def device(lib: Library, make: Make, values: Any, export: Export) -> None:
+    """`__dlpack_device__()` returns the device of an export as two numbers, the type and the id."""
+    array, held = exported(make, export)
     if hasattr(lib.source, "to_dlpack") and not hasattr(array, "__dlpack_device__"):
         raise NotApplicable("the adapter exports")
-    found = array.__dlpack_device__()
-    expect(isinstance(found, tuple) and len(found) == 2, f"it returned {found!r}")
-    expect(all(isinstance(part, int) for part in found), f"it returned {found!r}")
-
-
-@check(
-    "producer.device-is-the-capsules", DATA, "array API standard, __dlpack_device__", over=exports
-)
-def device_is_the_capsules(lib: Library, make: Make, values: Any, export: Export) -> None:
-    """The device of an export is the one that `__dlpack_device__()` returns."""
-    array, held = exported(make, export)
-    if not hasattr(array, "__dlpack_device__"):
-        raise NotApplicable("has no __dlpack_device__")
-    said = tuple(int(part or 0) for part in array.__dlpack_device__())
+    said = array.__dlpack_device__()
+    numbers = isinstance(said, tuple) and all(isinstance(part, int) for part in said)
     found = held.tensor.device_type, held.tensor.device_id
-    expect(found == said, f"__dlpack_device__() returns {said}, and the export has {found}")
+    expect(numbers and said == found, f"it returns {said!r}, and the export has {found}")
 
 
-@check("producer.capsule", ERROR, PYTHON + ": syntax for data interchange")
-def capsule(lib: Library) -> None:
-    """`__dlpack__()` returns a capsule named 'dltensor', or raises a BufferError."""
-    with allowed(BufferError):
-        found = lib.export(lib.make())
-    expect(type(found).__name__ == "PyCapsule", f"it returned {type(found).__name__}")
-    name = structs.capsule_name(found)
-    expect(name == "dltensor", f"without max_version the name is {name!r}")
-
-
-@check("producer.keywords", DEVIATION, ARRAY_API + " (2023.12)")
-def keywords(lib: Library) -> None:
+@check("producer.keywords", DEVIATION, ARRAY_API + " (2023.12)", over=arrays)
+def keywords(lib: Library, make: Make, values: Any) -> None:
     """`__dlpack__` takes stream, max_version, dl_device and copy."""
-    array = lib.make()
+    array = make()
     refused = []
     for name in ("stream", "max_version", "dl_device", "copy"):
         try:
@@ -324,11 +327,11 @@ def keywords(lib: Library) -> None:
     expect(not refused, f"refused: {'; '.join(refused)}")
 
 
-@check("producer.unknown-keyword", ERROR, ARRAY_API + ": notes on max_version")
-def unknown_keyword(lib: Library) -> None:
+@check("producer.unknown-keyword", ERROR, ARRAY_API + ": notes on max_version", over=arrays)
+def unknown_keyword(lib: Library, make: Make, values: Any) -> None:
     """A keyword that `__dlpack__` does not have is a TypeError, so that a consumer can try
     without."""
-    array = lib.make()
+    array = make()
     expect_error(TypeError, lambda: lib.export(array, of_the_next_standard=1), "unknown keyword")
 
 
@@ -352,25 +355,20 @@ def view_is_exported(lib: Library, make: Make, values: Any, export: Export) -> N
     expect_held(exported(make, export)[1], values)
 
 
-@check(
+check(
     "layout.export-conjugated",
     DATA,
     "pytorch/pytorch#72792: the standard has no flag for it",
-    over=ways,
-)
-def conjugated(lib: Library, export: Export) -> None:
-    """A conjugate view is exported with its values, or refused with a BufferError."""
-    function = lib.optional("conjugated")
-    values = sample("complex64")
-    _, held = exported(lambda: function(lib.make(in_shape(values, lib.shape), "complex64")), export)
-    expect_held(held, in_shape((one.conjugate() for one in values), lib.shape))
+    over=partial(exports, of=conjugated_arrays, by=owners),
+    sentence="A conjugate view is exported with its values, or refused with a BufferError.",
+)(view_is_exported)
 
 
 @check(
     "producer.description",
     DATA,
     HEADER + ": DLPackVersion, DLPACK_FLAG_BITMASK_*, DLDevice",
-    over=partial(exports, by=owners),
+    over=every_export,
 )
 def description(lib: Library, make: Make, values: Any, export: Export) -> None:
     """An export has a version that was released, no flag but READ_ONLY and IS_COPIED, and on the
@@ -431,14 +429,22 @@ def address(lib: Library, make: Make, values: Any, export: Export) -> None:
     )
 
 
-@check("producer.shares", DATA, ARRAY_API + ": copy=None copies only where it must", over=exports)
+@check(
+    "producer.shares",
+    DATA,
+    ARRAY_API + ": copy=None copies only where it must; DLPACK_FLAG_BITMASK_IS_COPIED",
+    over=partial(exports, by=without_copies),
+)
 def shares(lib: Library, make: Make, values: Any, export: Export) -> None:
-    """Two exports of an array are of the same memory, unless they have IS_COPIED."""
+    """Two exports of an array are of the same memory, or else have IS_COPIED."""
     array, first = exported(make, export)
+    with suppress(Exception, NotApplicable):
+        lib.versioned(array, copy=True)  # its flag is that of this copy only
     second = export(array)
     if first.start != second.start and may_copy(lib, array, first):
         raise Allowed("copies")
     expect(first.start == second.start, f"they are at {first.start:#x} and {second.start:#x}")
+    expect(not (second.flags or 0) & structs.IS_COPIED, "they have IS_COPIED")
     expect_held(second, values, "the second one")
 
 
@@ -480,48 +486,53 @@ for _name in DTYPES:
 # ---- versions ---------------------------------------------------------------------------------
 
 
-def answers(lib: Library, version: Any, name: str) -> None:
-    with allowed(() if version and version[0] else BufferError, ""):
-        capsule = lib.export_or_skip(lib.make(), max_version=version)
-    found = structs.capsule_name(capsule)
-    expect(found == name, f"it gave {found!r}")
-    expect_held(Held(capsule), lib.rows)
+def expect_capsule(found: Any, name: str, values: Any) -> None:
+    expect(type(found).__name__ == "PyCapsule", f"it returned {type(found).__name__}")
+    given = structs.capsule_name(found)
+    expect(given == name, f"the name is {given!r}")
+    expect_held(Held(found), values)
 
 
-check(
-    "versions.none-is-legacy",
-    ERROR,
-    ARRAY_API + ": max_version",
-    sentence="max_version=None gives a legacy capsule.",
-)(partial(answers, version=None, name="dltensor"))
+def asked(*versions: Any) -> Callable[[Library], Iterator[tuple[Any, ...]]]:
+    """Each array with each max_version; with () without one."""
 
-check(
-    "versions.one-is-versioned",
-    DEVIATION,
-    ARRAY_API + ": max_version (recommended)",
-    over=lambda lib: ((f"max_version=(1, {minor})", (1, minor)) for minor in (0, 1, 2, 3, 99)),
-    sentence="max_version=(1, 0) and later minor versions give a versioned capsule.",
-)(partial(answers, name="dltensor_versioned"))
+    def cases(lib: Library) -> Iterator[tuple[Any, ...]]:
+        for (name, *array), version in itertools.product([*arrays(lib)], versions):
+            yield f"{name}, max_version={version}", *array, version
 
-
-@check("versions.old-is-legacy", ERROR, ARRAY_API + ": max_version")
-def old_is_legacy(lib: Library) -> None:
-    """max_version=(0, 8) gives a legacy capsule, or a BufferError."""
-    with allowed(BufferError, ""):
-        answers(lib, (0, 8), "dltensor")
+    return cases
 
 
 @check(
-    "versions.later",
+    "versions.old-is-legacy",
     ERROR,
-    ARRAY_API + ": max_version; DLPack's ABI",
-    over=lambda lib: (("max_version=(1, 99)", (1, 99)), ("max_version=(2, 0)", (2, 0))),
+    ARRAY_API + ": max_version",
+    over=asked((0, 8), None, ()),
 )
-def later(lib: Library, version: tuple[int, int]) -> None:
-    """max_version=(1, 99) and (2, 0) give the newest capsule that the library has."""
-    capsule = lib.export_or_skip(lib.make(), max_version=version)
+def old_is_legacy(lib: Library, make: Make, values: Any, version: Any) -> None:
+    """Without max_version, and with None or (0, 8), `__dlpack__` returns a capsule named
+    'dltensor', or raises a BufferError."""
+    array = make()
+    with allowed(BufferError):
+        found = lib.export_or_skip(array, **({} if version == () else {"max_version": version}))
+    expect_capsule(found, "dltensor", values)
+
+
+@check(
+    "versions.one-is-versioned",
+    DEVIATION,
+    ARRAY_API + ": max_version (recommended)",
+    over=asked(*((1, minor) for minor in (0, 1, 2, 3, 99)), (2, 0)),
+)
+def one_is_versioned(lib: Library, make: Make, values: Any, version: Any) -> None:
+    """max_version=(1, 0) and later versions give a versioned capsule, of one that was released."""
+    array = make()
+    with allowed(BufferError):
+        lib.either(array)
+    capsule = lib.export_or_skip(array, max_version=version)
     found = inspect_capsule(capsule)["version"]
     expect(found in (None, "1.0", "1.1", "1.2", "1.3"), f"it gave version {found}")
+    expect_capsule(capsule, "dltensor_versioned", values)
 
 
 def described(tensor: structs.Tensor) -> dict[str, Any]:
@@ -537,11 +548,14 @@ def described(tensor: structs.Tensor) -> dict[str, Any]:
 # ---- streams ----------------------------------------------------------------------------------
 
 
-@check("streams.none", ERROR, ARRAY_API + ": stream", over=capsules)
-def stream_none(lib: Library, form: Callable[..., Any]) -> None:
+@check("streams.none", ERROR, ARRAY_API + ": stream", over=partial(exports, by=capsules))
+def stream_none(lib: Library, make: Make, values: Any, form: Callable[..., Any]) -> None:
     """stream=None is taken for data on the host."""
+    array = make()
+    with allowed(BufferError):
+        form(array)
     try:
-        form(lib.make(), stream=None)
+        form(array, stream=None)
     except (Exception, NotApplicable) as error:
         raise Failed(told(error)) from error
 
@@ -561,30 +575,19 @@ def host_has_none(lib: Library) -> None:
 
 
 @check(
-    "ownership.capsule-keeps-memory",
-    MEMORY,
-    PYTHON + ": the producer keeps the data until the deleter is called",
-    over=partial(exports, by=capsules),
-)
-def capsule_keeps_memory(lib: Library, make: Make, values: Any, form: Callable[..., Any]) -> None:
-    """A capsule keeps the memory alive when the array is gone."""
-    with allowed(BufferError):
-        capsule = form(make())
-    others = bustle(lib, values)
-    expect_held(Held(capsule), values, "after the array was deleted the capsule")
-    del others
-
-
-@check(
     "ownership.export-keeps-memory",
     MEMORY,
     PYTHON + ": the consumer renames the capsule; dmlc/dlpack#51",
-    over=partial(exports, by=owners),
+    over=partial(exports, by=owners_and_capsules),
 )
-def export_keeps_memory(lib: Library, make: Make, values: Any, export: Export) -> None:
-    """What was taken keeps the memory alive when array and capsule are gone."""
-    held = exported(make, export)[1]
+def export_keeps_memory(lib: Library, make: Make, values: Any, export: Any) -> None:
+    """A capsule, and what was taken of one, keep the memory alive when the array is gone."""
+    array = make()
+    with allowed(BufferError):
+        found = export(array)
+    del array
     others = bustle(lib, values)
+    held = found if isinstance(found, Held) else Held(found)
     expect_held(held, values, "after the array was deleted the export")
     held.release()
     del others
@@ -613,6 +616,11 @@ def exports_are_apart(lib: Library, one: Export, other: Export) -> None:
         del others
 
 
+def leaving(lib: Library) -> Iterator[tuple[str, Make, Any]]:
+    """The arrays, other than those that were taken, whose producer is the suite, and is kept."""
+    return (found for found in arrays(lib) if "taken" not in found[0])
+
+
 COUNT = 3 * 21845
 
 
@@ -624,27 +632,13 @@ def big(lib: Library) -> Any:
 
 
 @check(
-    "ownership.unused-capsule",
-    MEMORY,
-    PYTHON + ": the capsule's destructor; quadrants#598",
-    over=lambda lib: (*capsules(lib), *copy_capsules(lib)),
-)
-def unused_capsule(lib: Library, form: Callable[..., Any]) -> None:
-    """A capsule that nobody consumes gives its memory back when it dies."""
-    rows = big(lib)
-    with needed("has no such array"):
-        lib.make(rows)
-    expect_no_growth(lambda: form(lib.make(rows)), lib.itemsize * COUNT, "capsules unused")
-
-
-@check(
     "ownership.released",
     MEMORY,
     HEADER + ": DLManagedTensor.deleter; apache/mahout#888",
-    over=owners,
+    over=lambda lib: (*ways(lib), *(one for one in owners(lib) if one[0].endswith("copy=True"))),
 )
 def released(lib: Library, export: Export) -> None:
-    """The deleter gives everything back."""
+    """The deleter gives everything back, also the memory of large arrays."""
     rows = big(lib)
     with needed("has no such array"):
         lib.make(rows)
@@ -655,11 +649,16 @@ def released(lib: Library, export: Export) -> None:
     expect_no_growth(step, lib.itemsize * COUNT, "exports released")
 
 
-@check("ownership.small-exports", MEMORY, HEADER + ": DLManagedTensor.deleter", over=owners)
-def small_exports(lib: Library, export: Export) -> None:
-    """Exports leave nothing behind, however small, when they were released."""
-    array, deep = lib.make(), lib.make(in_shape([7.0], [1] * min(lib.max_ndim, 5)))
-    expect_no_leak(lambda: (export(array).release(), export(deep).release()), "exports released")
+@check(
+    "ownership.small-exports",
+    MEMORY,
+    HEADER + ": DLManagedTensor.deleter",
+    over=partial(exports, of=leaving, by=owners_and_capsules),
+)
+def small_exports(lib: Library, make: Make, values: Any, export: Any) -> None:
+    """Exports leave nothing behind when they were released, and capsules when nobody took them."""
+    exported(make, export)
+    expect_no_leak(lambda: export(make()), "exports")  # Held releases what it has
 
 
 #: Keywords that `__dlpack__` may or must refuse.
@@ -672,15 +671,16 @@ REFUSED: dict[str, Any] = {
 }
 
 
-def refused_keywords(lib: Library) -> Iterator[tuple[Any, ...]]:
-    for name, value in REFUSED.items():
-        yield f"{name}={value!r}", lib.make, {name: value}
-    if hasattr(lib.source, "read_only"):
-        yield "read-only", lambda: lib.source.read_only(lib.make()), {}
+def refused_exports(lib: Library) -> Iterator[tuple[Any, ...]]:
+    """Each array, with each of them, and beside other keywords."""
+    others: tuple[dict[str, Any], ...] = ({}, {"copy": True}, {"max_version": (1, 3)})
+    sets = [*others, *({**more, key: REFUSED[key]} for more in others for key in REFUSED)]
+    for (name, *array), refused in itertools.product([*leaving(lib)], sets):
+        yield f"{name}, {refused}", *array, refused
 
 
-@check("ownership.refused-exports", MEMORY, PYTHON + ": BufferError", over=refused_keywords)
-def refused_exports(lib: Library, make: Make, refused: dict[str, Any]) -> None:
+@check("ownership.refused-exports", MEMORY, PYTHON + ": BufferError", over=refused_exports)
+def refused_leave_nothing(lib: Library, make: Make, values: Any, refused: dict[str, Any]) -> None:
     """An export that is refused leaves the array as it was, and nothing behind."""
     array = make()
     before = again(lib, array)
@@ -689,7 +689,7 @@ def refused_exports(lib: Library, make: Make, refused: dict[str, Any]) -> None:
             lib.export(array, **refused)
             raise NotApplicable("it is not refused")
     if before:
-        expect_held(Held(lib.either(array)), lib.rows)
+        expect_held(Held(lib.either(array)), values)
 
     def step() -> None:
         with suppress(Exception):
@@ -702,7 +702,7 @@ def refused_exports(lib: Library, make: Make, refused: dict[str, Any]) -> None:
     "ownership.deleter-any-thread",
     MEMORY,
     PYTHON + "; dmlc/dlpack#103, #129; CV-CUDA#298",
-    over=partial(exports, by=owners),
+    over=every_export,
 )
 def deleter_any_thread(lib: Library, make: Make, values: Any, export: Export) -> None:
     """The deleter may be called on a thread that has no Python and no GIL."""
@@ -712,62 +712,45 @@ def deleter_any_thread(lib: Library, make: Make, values: Any, export: Export) ->
         one.release(how)
 
 
-def releases(lib: Library, export: Export, how: str, otherwise: str) -> None:
-    held = export(lib.make())
-    expect(held.release(how), otherwise)
+def releases(
+    lib: Library, make: Make, values: Any, export: Export, how: str, otherwise: str
+) -> None:
+    expect(exported(make, export)[1].release(how), otherwise)
 
 
-check(
-    "ownership.deleter-keeps-error",
-    ERROR,
-    "dmlc/dlpack#130; numpy/numpy#32697",
-    over=owners,
-    sentence="The deleter leaves a pending exception as it is.",
-)(partial(releases, how="pending", otherwise="the exception was lost or replaced"))
-
-check(
-    "ownership.deleter-sets-no-error",
-    ERROR,
-    "dmlc/dlpack#130",
-    over=owners,
-    sentence="The deleter leaves no exception behind.",
-)(partial(releases, how="here", otherwise="it set an exception"))
+for _name, _how, _rule, _otherwise in (
+    ("keeps-error", "pending", "a pending exception as it is", "it was lost or replaced"),
+    ("sets-no-error", "here", "no exception behind", "it set an exception"),
+):
+    check(
+        f"ownership.deleter-{_name}",
+        ERROR,
+        "dmlc/dlpack#130; numpy/numpy#32697",
+        over=every_export,
+        sentence=f"The deleter leaves {_rule}.",
+    )(partial(releases, how=_how, otherwise=_otherwise))
 
 
 @check(
-    "ownership.destructor-keeps-error", ERROR, "numpy/numpy#32697; jax-ml/jax#31271", over=capsules
+    "ownership.destructor-keeps-error",
+    ERROR,
+    "numpy/numpy#32697; jax-ml/jax#31271",
+    over=partial(exports, of=leaving, by=requested),
 )
-def destructor_keeps_error(lib: Library, form: Callable[..., Any]) -> None:
-    """A capsule that dies while an exception is pending leaves it as it is, and no memory."""
-    expect(_dlpack.drop([form(lib.make())]), "the exception was lost or replaced")
-    expect_no_leak(lambda: _dlpack.drop([form(lib.make())]), "capsules that died")
-
-
-@check(
-    "ownership.used-capsule", ERROR, PYTHON + ": the consumer renames the capsule", over=capsules
-)
-def used_capsule(lib: Library, form: Callable[..., Any]) -> None:
-    """The destructor of a consumed capsule does nothing, even while an exception is pending."""
-    capsules = [form(lib.make())]
-    held = Held(capsules[0])
-    expect(_dlpack.drop(capsules), "the exception was lost or replaced")
+def destructor_keeps_error(lib: Library, make: Make, values: Any, form: Callable[..., Any]) -> None:
+    """A capsule that dies while an exception is pending leaves it as it is, and no memory; one that
+    was consumed leaves its tensor too."""
+    array = make()
+    with allowed(BufferError):
+        unused, used = [form(array)], [form(array)]
+    held = Held(used[0])
+    for dying in (unused, used):
+        expect(_dlpack.drop(dying), "the exception was lost or replaced")
     others = noise()
-    expect_held(held, lib.rows)
+    expect_held(held, values)
     held.release()
     del others
-
-
-@check("ownership.references", MEMORY, "Python: references", over=owners)
-def references_are_given_back(lib: Library, export: Export) -> None:
-    """Exports that were released leave the array with the references that it had."""
-    array = lib.make()
-    export(array).release()  # caches of the type
-    before = sys.getrefcount(array)
-    for _ in range(8):
-        export(array).release()
-    gc.collect()
-    after = sys.getrefcount(array)
-    expect(abs(after - before) < 4, f"{after - before} references more after 8 exports")
+    expect_no_leak(lambda: _dlpack.drop([form(array)]), "capsules that died")
 
 
 # ---- read-only --------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several threads at once. These checks depend on timing: a pass proves little."""
 
-import gc
 import threading
 import time
 from collections.abc import Callable
@@ -9,19 +8,20 @@ from contextlib import suppress
 from typing import Any
 
 from dlpack_conformance import _dlpack
-from dlpack_conformance.checks.consumers import compact, expect_released, is_left, keeping, times
-from dlpack_conformance.checks.producers import COUNT, Export, big, ways
-from dlpack_conformance.suite import (
-    MEMORY,
-    Held,
-    Library,
-    NotApplicable,
-    check,
-    expect,
-    flat,
-    growth,
-    needed,
+from dlpack_conformance.checks.consumers import (
+    compact,
+    expect_released,
+    expect_values,
+    is_left,
+    keeping,
+    requests,
+    taken,
 )
+from dlpack_conformance.checks.producers import COUNT, Export, big, owners, ways
+from dlpack_conformance.elements import flat
+from dlpack_conformance.leaks import growth
+from dlpack_conformance.outcomes import ERROR, MEMORY
+from dlpack_conformance.suite import Library, NotApplicable, check, expect, needed
 
 PYTHON = "DLPack, Python specification"
 THREADS, TIMES = 8, 50
@@ -51,14 +51,14 @@ def at_once(function: Callable[[int], Any]) -> list[Any]:
     return results
 
 
-@check("threads.export", MEMORY, PYTHON + "; numpy/numpy#28883")
-def export(lib: Library) -> None:
+@check("threads.export", MEMORY, PYTHON + "; numpy/numpy#28883", over=owners)
+def exports(lib: Library, export: Export) -> None:
     """Eight threads export one array at once."""
     array = lib.make()
 
     def work(number: int) -> Any:
         for _ in range(TIMES):
-            held = Held(lib.either(array))
+            held = export(array)
             found = held.values()
             held.release()
         return flat(found)
@@ -68,11 +68,11 @@ def export(lib: Library) -> None:
         expect(found == flat(lib.rows), f"one found {found}")
 
 
-@check("threads.import", MEMORY, PYTHON + "; numpy/numpy#28883")
-def imports(lib: Library) -> None:
+@check("threads.import", MEMORY, PYTHON + "; numpy/numpy#28883", over=requests)
+def imports(lib: Library, form: str) -> None:
     """Eight threads take arrays at once, and each is released once."""
     lib.optional("values")
-    offers = [[compact(lib) for _ in range(TIMES)] for _ in range(THREADS)]
+    offers = [[compact(lib, form) for _ in range(TIMES)] for _ in range(THREADS)]
 
     def work(number: int) -> Any:
         for offer in offers[number]:
@@ -84,13 +84,35 @@ def imports(lib: Library) -> None:
     for found in at_once(work):
         expect(not isinstance(found, Exception), f"one raised {found!r}")
         expect(found == lib.rows, f"one found {found}")
-    gc.collect()
-    given = [one for each in offers for offer in each for one in offer.given]
-    limit = time.monotonic() + 2  # some libraries release on a thread of their own
-    while not all(one.deleted for one in given) and time.monotonic() < limit:
-        time.sleep(0.01)
-    found = {one.deleted for one in given}
-    expect(found == {1}, f"the deleters were called {times(sorted(found))}")
+    whole = offers[0][0]
+    whole.given = [given for each in offers for offer in each for given in offer.given]
+    expect_released(whole)
+
+
+@check("threads.exchanges-meet", ERROR, PYTHON + ": `__dlpack__` may run any code", over=requests)
+def exchanges_meet(lib: Library, form: str) -> None:
+    """While a producer's `__dlpack__` runs, others are taken: by its thread, and by another one."""
+    lib.optional("values")
+    found: list[Any] = []
+
+    def take() -> None:
+        try:
+            found.append(lib.values(lib.take(compact(lib, form))))
+        except Exception as error:
+            found.append(error)
+
+    def answer(offer: Any) -> Any:
+        other = threading.Thread(target=take, daemon=True)
+        other.start()
+        other.join(10)
+        if found:
+            take()
+        return offer.capsule()
+
+    result = taken(lib, compact(lib, form, act=answer))
+    expect(found, "the other thread waited for the end")
+    expect(found == [lib.rows] * len(found), f"the others have {found}")
+    expect_values(lib, result, lib.rows)
 
 
 @check("threads.one-capsule", MEMORY, PYTHON + ": a capsule is consumed once; cpython#145563")
@@ -99,7 +121,7 @@ def one_capsule(lib: Library) -> None:
     for _ in range(TIMES):
         shared: list[Any] = []
         # The form that the library requests first.
-        probe, kept = keeping(lib, None)
+        probe, kept = keeping(lib, "")
         with suppress(Exception):
             result = lib.take(probe)
             if is_left(lib, result, probe, kept[-1]):
@@ -133,5 +155,5 @@ def release(lib: Library, export: Export) -> None:
         del array
         _dlpack.release_at_once([one.taken for one in held], THREADS)
 
-    grown = growth(step, 32, 3 * lib.itemsize * COUNT)
+    grown = growth(step, 12, 3 * lib.itemsize * COUNT)
     expect(not grown, f"{grown >> 10} KiB are left behind")
