@@ -97,7 +97,10 @@ def compiled(name):
     specified = {"streams.device-is-released", "readonly.passes-through"}
     specified |= {"layout.misaligned", "ownership.misaligned"}
     specified |= {"copy.import-true-of-another", "copy.import-false-of-another"}
-    returned = {"consumer.values": "the result is of the argument's type, whose table makes none"}
+    returned = dict.fromkeys(
+        ("consumer.values", "consumer.released-once"),
+        "the result is of the argument's type, whose table makes none, and owns what it refused",
+    )
     more = {} if name == "Cython" else {"refuses": specified, "deviations": returned}
     return entering(lambda x: COMPILED(same(x)), **more)()
 
