@@ -486,7 +486,6 @@ def mistakes() -> dict[str, Mistake]:
         "producer.keywords": {"dlpack": only_stream},
         "producer.unknown-keyword": {"dlpack": any_keyword},
         "producer.strides-present": fields(strides=None),
-        "producer.empty": fields(shape=lambda a: tuple(n or 1 for n in a.shape)),
         "producer.address": fields(data=at(4)),
         "producer.shares": by_copy(),
         "versions.one-is-versioned": {"versioned": lambda self, version: False},
@@ -539,8 +538,6 @@ def mistakes() -> dict[str, Mistake]:
         "versions.refuses-next-major": unchecked("version"),
         "versions.next-major-is-released": LOSE,
         "versions.next-minor": refuse(lambda v: v["flags"] > 7),
-        "versions.legacy-capsule": refuse(lambda v: v["version"] is None),
-        "versions.versioned-capsule": refuse(lambda v: v["version"] is not None),
         "readonly.is-kept": view(flags=lambda v: 0),
         "readonly.is-told": {"is_read_only": lambda self, array: False},
         "readonly.by-its-flag-only": view(flags=lambda v: v["flags"] and 1),
@@ -648,7 +645,7 @@ RULES = {
         ("address-below-zero", "stride"),
         ("offset-overflows", "offset stride"),
         ("data-null", "data stride"),
-        ("code-unknown bits-zero lanes-zero", "dtype"),
+        ("code-unknown bits-zero", "dtype"),
     )
     for name in names.split()
 }

@@ -414,7 +414,7 @@ def from_dlpack(x, device=None):
 @pytest.mark.parametrize(
     "command",
     [
-        ("run", "tardy", "-k", "producer.empty", "-k", "consumer.values", "--report", "r.json"),
+        ("run", "tardy", "-k", "streams.host", "-k", "stream-only", "--report", "r.json"),
         ("pairs", "numpy", "tardy", "--output", "r.json"),
     ],
     ids=["run", "pairs"],

@@ -43,7 +43,6 @@ WORDS = {
     "data-null": "NULL data",
     "offset-": "an address or byte_offset",
     "bits-": "element size",
-    "lanes-zero": "0 lanes",
     "lanes-four": "element size",
     "device-": "device type that is not positive",
 }

@@ -55,12 +55,12 @@ def clear_caches() -> None:
 
 
 def growth(
-    step: Callable[[], Any], count: int, most: float, used: Callable[[], int] = resident
+    step: Callable[[], Any], count: int, most: float, used: Callable[[], int], attempts: int = 8
 ) -> int:
     """The bytes that are left behind after `count` steps: 0 if it is less than `most` in one of
-    eight attempts, since allocators and caches may keep some memory, but not each time."""
+    some attempts, since allocators and caches may keep some memory, but not each time."""
     grown = 0
-    for _ in range(8):
+    for _ in range(attempts):
         clear_caches()
         before = used()
         for _ in range(count):
@@ -86,9 +86,16 @@ def expect_no_leak(step: Callable[[], Any], what: str) -> None:
         raise Failed(f"{what}: {count} left {grown} bytes behind, {grown // count} each")
 
 
+def expect_no_loss(step: Callable[[], Any], size: int) -> None:
+    """Checks that no step leaves `size` bytes behind, not even one in some attempts of 24."""
+    most, used = (size // 2, allocated) if mallinfo else (3 * size, resident)
+    if grown := growth(step, 24, most, used, 3):
+        raise Failed(f"{grown >> 10} KiB are left behind")
+
+
 def expect_no_growth(step: Callable[[], Any], size: int, what: str) -> None:
     """Checks that `step`, which uses `size` bytes, frees them, whatever allocator has them."""
     for _ in range(4):
         step()
-    if grown := growth(step, 12, 4 * size):
+    if grown := growth(step, 12, 4 * size, resident):
         raise Failed(f"{what}: 12 times left {grown >> 10} KiB behind")

@@ -98,7 +98,7 @@ class Offer:
     """
 
     keywords: dict[str, Any] = {}
-    to_table = False
+    bare = to_table = False
 
     def __init__(
         self,

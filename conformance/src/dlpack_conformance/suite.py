@@ -322,6 +322,8 @@ class Library:
             keywords = {**x.keywords, **keywords}
             if x.to_table:
                 return self.made_by_table(x.managed)
+            if x.bare:
+                return self.optional("from_capsule")(x.__dlpack__())
         return self.optional("from_dlpack")(x, **keywords)
 
     def refuse(self) -> None:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a library does with a correct producer."""
 
-import gc
 import itertools
 import mmap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from math import prod
@@ -55,6 +54,8 @@ NAMES = {
     "legacy": "a legacy capsule",
     "versioned": "a versioned capsule",
     "read-only": "a read-only capsule",
+    "bare legacy": "a legacy capsule by itself",
+    "bare versioned": "a versioned capsule by itself",
     "table": "a table",
     "own table": "by its own table",
 }
@@ -93,8 +94,9 @@ def six(lib: Library, form: str = "", **fields: Any) -> Offer:
     content = fields.pop("content", lib.packed(*range(6)))
     kinds = {"table": OfferByTable, "own table": OfferToTable}
     kind = kinds.get(form)
-    offer = kind(content, **fields) if kind else Offer(content, form=form or None, **fields)
-    offer.keywords = keywords
+    name = form.removeprefix("bare ") or None
+    offer = kind(content, **fields) if kind else Offer(content, form=name, **fields)
+    offer.keywords, offer.bare = keywords, form.startswith("bare ")
     return offer
 
 
@@ -120,7 +122,8 @@ def all_forms(lib: Library, *names: str) -> Iterator[tuple[str, Form]]:
     for keywords, name in itertools.product(sets, names or [*NAMES][1:]):
         form = Form(name)
         form.keywords = keywords
-        absent = (name == "table" and not lib.takes_tables) or (name == "own table" and keywords)
+        alone = name == "own table" or name.startswith("bare ")  # takes no keywords
+        absent = (name == "table" and not lib.takes_tables) or (alone and keywords)
         if not absent and (name != "old" or form.copy is not None):
             yield ", ".join((NAMES[name], *(f"{k}={v}" for k, v in keywords.items()))), form
 
@@ -138,7 +141,8 @@ def capsule_forms(lib: Library) -> Iterator[tuple[str, Form]]:
 
 
 def flagged_forms(lib: Library) -> Iterator[tuple[str, Form]]:
-    return (found for found in forms(lib) if found[1] not in ("old", "legacy", "read-only"))
+    flagless = ("old", "legacy", "bare legacy", "read-only")
+    return (found for found in forms(lib) if found[1] not in flagless)
 
 
 def requests(lib: Library) -> Iterator[tuple[str, Form]]:
@@ -166,10 +170,10 @@ def keeping(lib: Library, form: str) -> tuple[Offer, list[Any]]:
     return compact(lib, form, act=answer), kept
 
 
-def taken(lib: Library, offer: Any, what: str = "a correct producer", take: Any = None) -> Any:
+def taken(lib: Library, offer: Any, what: str = "a correct producer") -> Any:
     """The result of the library's import; Failed if it refuses."""
     try:
-        return (take or lib.take)(offer)
+        return lib.take(offer)
     except Exception as error:
         raise Refused(f"{what} is refused: {told(error)}") from error
 
@@ -714,12 +718,6 @@ def never_zero(lib: Library, form: str) -> str:
 UNMAPPED = 0x7FFF00000000  # reading there crashes
 
 
-def bare(lib: Library, offer: Offer) -> Any:
-    if offer.keywords:
-        raise NotApplicable("it takes a capsule only")
-    return lib.optional("from_capsule")(offer.__dlpack__())
-
-
 def device_forms(lib: Library) -> Iterator[tuple[str, Form]]:
     """Those in which memory of another device is not to be read, for a copy, say."""
     return (found for found in forms(lib) if not found[1].asks)
@@ -730,16 +728,15 @@ def device_forms(lib: Library) -> Iterator[tuple[str, Form]]:
     MEMORY,
     HEADER + ": DLDevice; " + ARRAY_API + ": BufferError",
     over=lambda lib: (
-        (f"device {device}, {name}{way}", form, device, take)
+        (f"device {device}, {name}", form, device)
         for name, form in device_forms(lib)
-        for way, take in (("", lib.take), (", without its producer", partial(bare, lib)))
         for device in (CUDA, (999, 0))
     ),
 )
-def is_not_read(lib: Library, form: str, device: tuple[int, int], take: Any) -> str:
+def is_not_read(lib: Library, form: str, device: tuple[int, int]) -> str:
     """Memory of another device is refused, or described as such without being read."""
     with allowed(words=""):
-        result = take(compact(lib, form, device=device, data=UNMAPPED))
+        result = lib.take(compact(lib, form, device=device, data=UNMAPPED))
     return stays_on(lib, result, device)
 
 
@@ -759,8 +756,6 @@ def stays_on(lib: Library, result: Any, device: tuple[int, int]) -> str:
         notes.append(f"not read ({told(error)})")
     else:
         notes.append("read elsewhere")
-    del result
-    gc.collect()
     return ", ".join(notes)
 
 
@@ -1006,12 +1001,9 @@ def another_answer(lib: Library, form: str, act: Any) -> None:
     "failure.used-capsule",
     MEMORY,
     PYTHON + ": a capsule is consumed once",
-    over=lambda lib: (
-        *((name, form, Library.take) for name, form in requests(lib)),
-        *((f"{name} by itself", form, bare) for name, form in capsule_forms(lib)),
-    ),
+    over=lambda lib: (*requests(lib), *capsule_forms(lib)),
 )
-def used_capsule(lib: Library, form: str, take: Any) -> None:
+def used_capsule(lib: Library, form: str) -> None:
     """A capsule that was consumed already is refused."""
     kept: list[Any] = []
 
@@ -1020,11 +1012,10 @@ def used_capsule(lib: Library, form: str, take: Any) -> None:
         return kept[0]
 
     offer = compact(lib, form, act=answer)
-    with needed("takes no such capsule") if take is bare else nullcontext():
-        first = take(lib, offer)
+    first = lib.take(offer)
     if is_left(lib, first, offer, kept[0]):
         raise NotApplicable("copies, and leaves the capsule to the producer")
-    expect_error(Exception, lambda: take(lib, offer), "a consumed capsule")
+    expect_error(Exception, lambda: lib.take(offer), "a consumed capsule")
     expect_values(lib, first, lib.rows, "the array of the first exchange")
     del first
     kept.clear()
@@ -1078,23 +1069,3 @@ def refused_with_no_error_pending(lib: Library, form: str) -> None:
         raise Allowed("taken")
     pending = [given.error_was_pending and not given.destroyed for given in offer.given]
     expect(not any(pending), "an exception was pending")
-
-
-# ---- capsules themselves ----------------------------------------------------------------------
-
-
-def capsule_is_taken(lib: Library, form: str) -> None:
-    offer = compact(lib, form)
-    result = taken(lib, offer, NAMES[form], partial(bare, lib))
-    expect_values(lib, result, lib.rows)
-    del result
-    expect_released(offer)
-
-
-for _form in ("legacy", "versioned"):
-    check(
-        f"versions.{_form}-capsule",
-        DEVIATION,
-        PYTHON,
-        sentence=f"A function that takes capsules takes {_form} ones.",
-    )(partial(capsule_is_taken, form=_form))

@@ -65,7 +65,6 @@ FAULTS = {
     ),
     "code-unknown": Fault("An unknown type code, 200", {"dtype": (200, 32, 1)}, ": DLDataType"),
     "bits-zero": Fault("Elements of 0 bits", {"dtype": (2, 0, 1)}, ": DLDataType.bits"),
-    "lanes-zero": Fault("Elements of 0 lanes", {"dtype": (2, 32, 0)}, ": DLDataType.lanes"),
     "lanes-four": Fault(
         "Elements of four lanes", {"dtype": (2, 8, 4)}, ": DLDataType.lanes", False
     ),

@@ -293,7 +293,7 @@ def read_only_passes_through(lib: Library, layout: Layout, form: str, flags: int
     over=lambda lib: (
         (name, form, *more)
         for name, form, *more in views_of_forms(lib)
-        if form not in ("old", "legacy")
+        if form not in ("old", "legacy", "bare legacy")
     ),
 )
 def read_only_views(lib: Library, form: str, skipped: int, function: Any, values: Any) -> None:

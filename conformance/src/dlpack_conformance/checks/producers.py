@@ -3,7 +3,7 @@
 
 import gc
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from operator import mul
@@ -179,6 +179,24 @@ def arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
         yield from read_only_arrays(lib)
 
 
+def empty_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
+    empty: list[Any] = [[], [[], []]]
+    for values in empty:
+        if lib.has_rank(len(shape_of(values))):
+            yield f"an array without elements, {values}", partial(made, lib, values), values
+
+
+def all_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
+    """Also those without elements, which may be at any address."""
+    yield from (*arrays(lib), *empty_arrays(lib))
+
+
+def beside(cases: Iterable[Any], sets: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """Each case with each set of keywords, say."""
+    for (name, *case), more in itertools.product([*cases], [*sets]):
+        yield f"{name}, {more}", *case, more
+
+
 def capsules(lib: Library) -> list[tuple[str, Callable[..., Any]]]:
     """The forms of capsule that it exports: names, and functions of an array and keywords."""
     array, found = lib.make(), []
@@ -201,7 +219,8 @@ def every_way(lib: Library) -> Iterator[tuple[str, Export]]:
 def refusable(lib: Library) -> Iterator[tuple[Any, ...]]:
     """Arrays in every way, and whether it may refuse them: legacy, or an array that was taken."""
     large = "a large array", partial(made, lib, big(lib)), big(lib)
-    for name, make, values, export in exports(lib, lambda lib: (*wholes(lib), large), every_way):
+    found = [*wholes(lib), large, *empty_arrays(lib)]
+    for name, make, values, export in exports(lib, lambda lib: found, every_way):
         yield name, make, values, "legacy" in name or "taken" in name, export
 
 
@@ -215,13 +234,11 @@ def ways(lib: Library) -> Iterator[tuple[str, Export]]:
 
 
 #: Keywords with which a capsule is requested.
-REQUESTS: tuple[dict[str, Any], ...] = (
-    {},
-    {"stream": None},
-    {"copy": True},
-    {"copy": False},
-    {"dl_device": (1, 0)},
-    {"dl_device": (1, 0), "copy": True},
+COPIES: tuple[dict[str, Any], ...] = ({}, {"copy": True}, {"copy": False})
+REQUESTS = (
+    *COPIES,
+    *({"dl_device": (1, 0), **more} for more in COPIES),
+    {"stream": None, "dl_device": None, "copy": None},
 )
 
 
@@ -241,6 +258,12 @@ def owners(lib: Library) -> Iterator[tuple[str, Export]]:
     for name, form in requested(lib):
         if "=" in name:
             yield name, both(form, Held)
+
+
+def copying(copy: bool) -> Callable[[Library], Iterator[tuple[str, Callable[[Any], Any]]]]:
+    """The capsules with this copy=, even if it is refused."""
+    sets: tuple[dict[str, Any], ...] = {"copy": copy}, {"copy": copy, "dl_device": (1, 0)}
+    return lambda lib: ((name, partial(f, **more)) for name, f, more in beside(capsules(lib), sets))
 
 
 def owners_and_capsules(lib: Library) -> Iterator[tuple[str, Any]]:
@@ -264,7 +287,7 @@ def exports(
         yield f"{name}, {way}", *array, export
 
 
-every_export = partial(exports, by=owners)
+every_export = partial(exports, of=all_arrays, by=owners)
 writable_exports = partial(exports, of=writable_arrays, by=without_copies)
 
 
@@ -300,7 +323,7 @@ def may_copy(lib: Library, array: Any, held: Held) -> bool:
 # ---- what __dlpack__ and __dlpack_device__ return ---------------------------------------------
 
 
-@check("producer.device", DATA, "array API standard, __dlpack_device__", over=exports)
+@check("producer.device", DATA, "array API standard, __dlpack_device__", over=every_export)
 def device(lib: Library, make: Make, values: Any, export: Export) -> None:
     """`__dlpack_device__()` returns the device of an export as two numbers, the type and the id."""
     array, held = exported(make, export)
@@ -312,7 +335,7 @@ def device(lib: Library, make: Make, values: Any, export: Export) -> None:
     expect(numbers and said == found, f"it returns {said!r}, and the export has {found}")
 
 
-@check("producer.keywords", DEVIATION, ARRAY_API + " (2023.12)", over=arrays)
+@check("producer.keywords", DEVIATION, ARRAY_API + " (2023.12)", over=all_arrays)
 def keywords(lib: Library, make: Make, values: Any) -> None:
     """`__dlpack__` takes stream, max_version, dl_device and copy."""
     array = make()
@@ -327,7 +350,7 @@ def keywords(lib: Library, make: Make, values: Any) -> None:
     expect(not refused, f"refused: {'; '.join(refused)}")
 
 
-@check("producer.unknown-keyword", ERROR, ARRAY_API + ": notes on max_version", over=arrays)
+@check("producer.unknown-keyword", ERROR, ARRAY_API + ": notes on max_version", over=all_arrays)
 def unknown_keyword(lib: Library, make: Make, values: Any) -> None:
     """A keyword that `__dlpack__` does not have is a TypeError, so that a consumer can try
     without."""
@@ -348,7 +371,7 @@ def has_values(lib: Library, make: Make, values: Any, lax: bool, export: Export)
     "layout.export",
     DATA,
     HEADER + ": DLTensor.strides, DLTensor.byte_offset; pytorch/pytorch#168177",
-    over=partial(exports, of=viewed_arrays),
+    over=partial(exports, of=viewed_arrays, by=owners),
 )
 def view_is_exported(lib: Library, make: Make, values: Any, export: Export) -> None:
     """A view is exported with its values, or refused with a BufferError."""
@@ -384,7 +407,7 @@ def description(lib: Library, make: Make, values: Any, export: Export) -> None:
     "producer.strides-present",
     DEVIATION,
     HEADER + ": DLTensor.strides; dmlc/dlpack#177",
-    over=exports,
+    over=every_export,
 )
 def strides_present(lib: Library, make: Make, values: Any, export: Export) -> None:
     """An export of version 1.2 or later has strides, unless there are no dimensions."""
@@ -396,26 +419,12 @@ def strides_present(lib: Library, make: Make, values: Any, export: Export) -> No
     expect(known, f"version {found['version']} without strides")
 
 
-def without_elements(lib: Library) -> Iterator[tuple[Any, ...]]:
-    for way, export in owners(lib):
-        yield f"one dimension, {way}", [], [0], export
-        yield f"two dimensions, {way}", [[], []], [2, 0], export
-
-
-@check("producer.empty", DATA, HEADER + ": DLTensor.shape", over=without_elements)
-def empty(lib: Library, values: Any, shape: list[int], export: Export) -> None:
-    """An array without elements exports its shape, and strides, and has a device."""
-    if not lib.has_rank(len(shape)):
-        raise NotApplicable("has no such array")
-    array, held = exported(partial(made, lib, values), export)
-    found = structs.fields(held.struct)
-    expect(found["shape"] == shape, f"the shape is {found['shape']}")
-    old = found["version"] in (None, "1.0", "1.1")
-    expect(found["strides"] is not None or old, f"version {found['version']} without strides")
-    getattr(array, "__dlpack_device__", tuple)()
-
-
-@check("producer.address", DATA, HEADER + ": DLTensor.data, DLTensor.byte_offset", over=exports)
+@check(
+    "producer.address",
+    DATA,
+    HEADER + ": DLTensor.data, DLTensor.byte_offset",
+    over=partial(exports, by=without_copies),
+)
 def address(lib: Library, make: Make, values: Any, export: Export) -> None:
     """`data` plus byte_offset is where the library says that the first element is."""
     address_of = lib.optional("address")
@@ -452,17 +461,20 @@ def shares(lib: Library, make: Make, values: Any, export: Export) -> None:
 
 
 def typed_exports(lib: Library) -> Iterator[tuple[Any, ...]]:
-    """Of an array, and of views: (name, function that makes the view, its values, export)."""
+    """Of an array, and of views: (name, function that makes the view, its values, export); of one
+    without dimensions there is no function."""
     found = {"an array": lambda x: x, **(VIEWS if lib.has_rank(2) else {})}
+    found |= {"without dimensions": lambda x: flat(x)[0]} if lib.has_rank(0) else {}
     for (name, of), (way, export) in itertools.product(found.items(), [*owners(lib)]):
-        if function := {"an array": of, **lib.views}.get(name):
-            yield f"{name}, {way}", function, of, export
+        functions = {"an array": of, "without dimensions": None, **lib.views}
+        if name in functions:
+            yield f"{name}, {way}", functions[name], of, export
 
 
 def dtype_is_exported(lib: Library, function: Any, of: Any, export: Export, dtype: str) -> None:
     values = in_shape(sample(dtype), lib.shape)
     with needed(f"exports no {dtype}"):
-        array = function(lib.make(values, dtype))
+        array = function(lib.make(values, dtype)) if function else lib.make(of(values), dtype)
         if (made := lib.values(array)) != of(values):
             raise NotApplicable(f"makes {made} of these values")
     with allowed(BufferError):
@@ -494,13 +506,13 @@ def expect_capsule(found: Any, name: str, values: Any) -> None:
 
 
 def asked(*versions: Any) -> Callable[[Library], Iterator[tuple[Any, ...]]]:
-    """Each array with each max_version; with () without one."""
-
-    def cases(lib: Library) -> Iterator[tuple[Any, ...]]:
-        for (name, *array), version in itertools.product([*arrays(lib)], versions):
-            yield f"{name}, max_version={version}", *array, version
-
-    return cases
+    """Each array with each max_version, with () without one, and with more keywords."""
+    sets = [
+        {**more, **({} if version == () else {"max_version": version})}
+        for version in versions
+        for more in REQUESTS
+    ]
+    return lambda lib: beside(all_arrays(lib), sets)
 
 
 @check(
@@ -509,12 +521,12 @@ def asked(*versions: Any) -> Callable[[Library], Iterator[tuple[Any, ...]]]:
     ARRAY_API + ": max_version",
     over=asked((0, 8), None, ()),
 )
-def old_is_legacy(lib: Library, make: Make, values: Any, version: Any) -> None:
+def old_is_legacy(lib: Library, make: Make, values: Any, keywords: dict[str, Any]) -> None:
     """Without max_version, and with None or (0, 8), `__dlpack__` returns a capsule named
     'dltensor', or raises a BufferError."""
     array = make()
     with allowed(BufferError):
-        found = lib.export_or_skip(array, **({} if version == () else {"max_version": version}))
+        found = lib.export_or_skip(array, **keywords)
     expect_capsule(found, "dltensor", values)
 
 
@@ -524,12 +536,12 @@ def old_is_legacy(lib: Library, make: Make, values: Any, version: Any) -> None:
     ARRAY_API + ": max_version (recommended)",
     over=asked(*((1, minor) for minor in (0, 1, 2, 3, 99)), (2, 0)),
 )
-def one_is_versioned(lib: Library, make: Make, values: Any, version: Any) -> None:
+def one_is_versioned(lib: Library, make: Make, values: Any, keywords: dict[str, Any]) -> None:
     """max_version=(1, 0) and later versions give a versioned capsule, of one that was released."""
     array = make()
     with allowed(BufferError):
-        lib.either(array)
-    capsule = lib.export_or_skip(array, max_version=version)
+        lib.export_or_skip(array, **{**keywords, "max_version": (1, 3)})
+    capsule = lib.export_or_skip(array, **keywords)
     found = inspect_capsule(capsule)["version"]
     expect(found in (None, "1.0", "1.1", "1.2", "1.3"), f"it gave version {found}")
     expect_capsule(capsule, "dltensor_versioned", values)
@@ -548,7 +560,9 @@ def described(tensor: structs.Tensor) -> dict[str, Any]:
 # ---- streams ----------------------------------------------------------------------------------
 
 
-@check("streams.none", ERROR, ARRAY_API + ": stream", over=partial(exports, by=capsules))
+@check(
+    "streams.none", ERROR, ARRAY_API + ": stream", over=partial(exports, of=all_arrays, by=capsules)
+)
 def stream_none(lib: Library, make: Make, values: Any, form: Callable[..., Any]) -> None:
     """stream=None is taken for data on the host."""
     array = make()
@@ -578,7 +592,7 @@ def host_has_none(lib: Library) -> None:
     "ownership.export-keeps-memory",
     MEMORY,
     PYTHON + ": the consumer renames the capsule; dmlc/dlpack#51",
-    over=partial(exports, by=owners_and_capsules),
+    over=partial(exports, of=all_arrays, by=owners_and_capsules),
 )
 def export_keeps_memory(lib: Library, make: Make, values: Any, export: Any) -> None:
     """A capsule, and what was taken of one, keep the memory alive when the array is gone."""
@@ -618,7 +632,7 @@ def exports_are_apart(lib: Library, one: Export, other: Export) -> None:
 
 def leaving(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     """The arrays, other than those that were taken, whose producer is the suite, and is kept."""
-    return (found for found in arrays(lib) if "taken" not in found[0])
+    return (found for found in all_arrays(lib) if "taken" not in found[0])
 
 
 COUNT = 3 * 21845
@@ -675,8 +689,7 @@ def refused_exports(lib: Library) -> Iterator[tuple[Any, ...]]:
     """Each array, with each of them, and beside other keywords."""
     others: tuple[dict[str, Any], ...] = ({}, {"copy": True}, {"max_version": (1, 3)})
     sets = [*others, *({**more, key: REFUSED[key]} for more in others for key in REFUSED)]
-    for (name, *array), refused in itertools.product([*leaving(lib)], sets):
-        yield f"{name}, {refused}", *array, refused
+    return beside(leaving(lib), sets)
 
 
 @check("ownership.refused-exports", MEMORY, PYTHON + ": BufferError", over=refused_exports)
@@ -688,8 +701,8 @@ def refused_leave_nothing(lib: Library, make: Make, values: Any, refused: dict[s
         with suppress(Exception):
             lib.export(array, **refused)
             raise NotApplicable("it is not refused")
-    if before:
-        expect_held(Held(lib.either(array)), values)
+        if before:
+            expect_held(Held(lib.either(array)), values)
 
     def step() -> None:
         with suppress(Exception):
@@ -776,13 +789,13 @@ def read_only_flag(lib: Library, make: Make, values: Any, export: Export) -> Non
     "readonly.legacy-is-refused",
     DEVIATION,
     ARRAY_API + ": BufferError; numpy/numpy#20742",
-    over=read_only_arrays,
+    over=lambda lib: beside(read_only_arrays(lib), REQUESTS),
 )
-def read_only_legacy(lib: Library, make: Make, values: Any) -> str:
+def read_only_legacy(lib: Library, make: Make, values: Any, keywords: dict[str, Any]) -> str:
     """An array that must not be written to has no legacy capsule, or one of a copy."""
     array = make()
     with due(BufferError):
-        first, second = Held(lib.export(array)), Held(lib.export(array))
+        first, second = (Held(lib.export_or_skip(array, **keywords)) for _ in range(2))
     expect(first.start != second.start, "it has one, of its own memory")
     return "copies"
 

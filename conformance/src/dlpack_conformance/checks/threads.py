@@ -9,19 +9,22 @@ from typing import Any
 
 from dlpack_conformance import _dlpack
 from dlpack_conformance.checks.consumers import (
+    Form,
     compact,
     expect_released,
     expect_values,
     is_left,
     keeping,
+    offer_address,
+    refusing_keywords,
     requests,
-    taken,
 )
-from dlpack_conformance.checks.producers import COUNT, Export, big, owners, ways
+from dlpack_conformance.checks.producers import COUNT, Export, beside, big, owners, ways
 from dlpack_conformance.elements import flat
-from dlpack_conformance.leaks import growth
+from dlpack_conformance.leaks import expect_no_loss
 from dlpack_conformance.outcomes import ERROR, MEMORY
-from dlpack_conformance.suite import Library, NotApplicable, check, expect, needed
+from dlpack_conformance.producers import Offer
+from dlpack_conformance.suite import Library, NotApplicable, allowed, check, expect, needed
 
 PYTHON = "DLPack, Python specification"
 THREADS, TIMES = 8, 50
@@ -89,15 +92,20 @@ def imports(lib: Library, form: str) -> None:
     expect_released(whole)
 
 
-@check("threads.exchanges-meet", ERROR, PYTHON + ": `__dlpack__` may run any code", over=requests)
-def exchanges_meet(lib: Library, form: str) -> None:
+@check(
+    "threads.exchanges-meet",
+    ERROR,
+    PYTHON + ": `__dlpack__` may run any code",
+    over=lambda lib: beside(requests(lib), (Offer.capsule, refusing_keywords)),
+)
+def exchanges_meet(lib: Library, form: Form, last: Any) -> None:
     """While a producer's `__dlpack__` runs, others are taken: by its thread, and by another one."""
     lib.optional("values")
     found: list[Any] = []
 
     def take() -> None:
         try:
-            found.append(lib.values(lib.take(compact(lib, form))))
+            found.append(lib.values(lib.take(compact(lib))))
         except Exception as error:
             found.append(error)
 
@@ -107,12 +115,18 @@ def exchanges_meet(lib: Library, form: str) -> None:
         other.join(10)
         if found:
             take()
-        return offer.capsule()
+        return last(offer)
 
-    result = taken(lib, compact(lib, form, act=answer))
+    offer = compact(lib, form, act=answer)
+    with allowed(Exception if form.asks else ()):
+        result = lib.take(offer)
     expect(found, "the other thread waited for the end")
     expect(found == [lib.rows] * len(found), f"the others have {found}")
     expect_values(lib, result, lib.rows)
+    address = getattr(lib.source, "address", None)
+    if address and form.copy is not None and not offer.copies():
+        shared = address(result) == offer_address(offer)
+        expect(shared is not form.copy, f"copy={form.copy} was lost")
 
 
 @check("threads.one-capsule", MEMORY, PYTHON + ": a capsule is consumed once; cpython#145563")
@@ -155,5 +169,4 @@ def release(lib: Library, export: Export) -> None:
         del array
         _dlpack.release_at_once([one.taken for one in held], THREADS)
 
-    grown = growth(step, 12, 3 * lib.itemsize * COUNT)
-    expect(not grown, f"{grown >> 10} KiB are left behind")
+    expect_no_loss(step, lib.itemsize * COUNT)
