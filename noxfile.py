@@ -365,7 +365,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("cython-lint", "src", "tests", "docs", "benchmarks")
-    session.run("clang-format", "--dry-run", "-Werror", *c_files())
+    session.run("clang-format", "--dry-run", "-Werror", *c_files(), log=False)  # 140 names
 
 
 @nox.session

@@ -5,6 +5,7 @@ All in this process, as coverage sees only what runs in it: a crash ends the tes
 where.
 """
 
+import gc
 import re
 from functools import cache
 
@@ -50,7 +51,9 @@ WORDS = {
 
 @cache
 def library(path):
-    return Library(PATHS[path](), path)
+    made = Library(PATHS[path](), path)
+    gc.freeze()  # as in a process of the suite: checks collect garbage often
+    return made
 
 
 def results(path, section):

@@ -281,31 +281,31 @@ def sizes(lib: Library) -> Iterator[tuple[Any, ...]]:
 def values_arrive(lib: Library, form: str, shape: Any, numbers: Any) -> None:
     """The values and the shape of a producer arrive, by its table if the library reads tables."""
     before = _dlpack.table_calls()
-    result = taken(lib, compact(lib, form, shape=shape, content=packed(numbers, lib.dtype)))
+    offer = compact(lib, form, shape=shape, content=packed(numbers, lib.dtype))
+    result = taken(lib, offer)
     expect(lib.values(result) == in_shape(numbers, shape), "it has other values")
+    if 1 not in offer.counts():  # or the memory is overwritten
+        one = compact(lib, form, shape=lib.padded((1,), 1), data=offer_address(offer))
+        expect(flat(lib.values(taken(lib, one))) == numbers[:1], "its first element is another")
     expect(form != "table" or _dlpack.table_calls() > before, "the table was not used")
 
 
-@check(
-    "consumer.keywords",
-    ERROR,
-    PROTOCOL,
-    over=lambda lib: (
-        (f"{name} on device {device}", form, device)
-        for name, form in requests(lib)
-        for device in (CPU, CUDA)
-    ),
-)
-def keywords_are_valid(lib: Library, form: str, device: Any) -> None:
-    """max_version and dl_device are passed as pairs of numbers, copy as True, False or None."""
-    if device == CPU and not passed(lib, form, "copy"):
+@check("consumer.keywords", ERROR, PROTOCOL)
+def keywords_are_valid(lib: Library) -> None:
+    """max_version and dl_device are passed as pairs of numbers, copy as True, False or None; what
+    one call passes has no effect on the next."""
+    plain = passed(lib, "", "copy")
+    if not plain:
         raise NotApplicable("__dlpack__ is not called")
-    for name in ("max_version", "dl_device", "copy"):
-        for found in passed(lib, form, name, device):
-            parts = found if isinstance(found, tuple) else ()
-            number = [isinstance(part, Enum) or hasattr(part, "__index__") for part in parts]
-            valid = isinstance(found, bool) if name == "copy" else number == [True, True]
-            expect(found is None or valid, f"{name}={found!r} is passed")
+    for (what, form), device in itertools.product(requests(lib), (CPU, CUDA)):
+        for name in ("max_version", "dl_device", "copy"):
+            for found in passed(lib, form, name, device):
+                parts = found if isinstance(found, tuple) else ()
+                number = [isinstance(part, Enum) or hasattr(part, "__index__") for part in parts]
+                valid = isinstance(found, bool) if name == "copy" else number == [True, True]
+                expect(found is None or valid, f"{what}: {name}={found!r} is passed")
+        found = passed(lib, "", "copy")
+        expect(found == plain, f"after {what}: copy= is passed as {found}, before as {plain}")
 
 
 @check(
@@ -471,7 +471,8 @@ def null_pointers(lib: Library) -> Iterator[tuple[Any, ...]]:
     scalar = {"shape": (), "strides": ()}, {"shape": None, "strides": None, "ndim": 0}
     empty = {"shape": lib.padded((0,), 1)}, {"shape": lib.padded((0,), 1), "data": 0}
     order = {"shape": lib.shape}, {"shape": lib.shape, "strides": None, "version": (1, 0)}
-    deep = {"shape": (1, 2, 3)}, {"shape": (1, 2, 3), "strides": None, "version": (1, 0)}
+    cube: dict[str, Any] = {"shape": (2, 2, 2), "content": lib.packed(*range(8))}
+    deep = cube, {**cube, "strides": None, "version": (1, 0)}
     for name, form in forms(lib):
         yield f"strides of a row-major array, {name}", form, *order
         yield f"strides of three dimensions, {name}", form, *deep
@@ -487,8 +488,8 @@ def null_pointer(lib: Library, form: str, plain: dict[str, Any], null: dict[str,
     if not lib.has_rank(len(plain["shape"])):
         raise NotApplicable("has no such array")
     with allowed():
-        lib.take(compact(lib, form, **plain))
-    taken(lib, compact(lib, form, **null), "NULL")
+        found = lib.values(lib.take(compact(lib, form, **plain)))
+    expect_values(lib, taken(lib, compact(lib, form, **null), "NULL"), found)
 
 
 def one_byte(lib: Library) -> tuple[int, int, int]:
