@@ -26,8 +26,16 @@ from tests.support.producers import Lending, Wrapper, hostile
 COMPILED = fastdl.from_dlpack
 FUNCTIONS = {"compiled": COMPILED, "Python": consumer.from_dlpack}
 VERSION = (1, 3)
-#: These take seconds, and see by the size of the process what other tests see by weak references.
-GROWTH = {"ownership.released", "table.allocated-is-released", "threads.release"}
+#: These take seconds, and see by the memory in use what other tests see by weak references.
+GROWTH = {
+    *("ownership.released", "ownership.small-exports", "ownership.refused-exports"),
+    *("table.allocated-is-released", "threads.release"),
+}
+#: Of what fastdl.Tensor exports, whichever way in made it: consumer.round-trip runs for each.
+EXPORTS = {
+    *("producer.values", "ownership.export-keeps-memory", "ownership.deleter-any-thread"),
+    *("ownership.destructor-keeps-error", "ownership.exports-are-apart"),
+}
 #: Half of the time of all checks, so not for ways that differ before or after what threads meet at.
 THREADS = {f"threads.{name}" for name in ("export", "import", "one-capsule", "release")}
 OPEN = {"hostile.code-unknown": "An element type that is not known yet is described all the same."}
@@ -43,7 +51,7 @@ def like(adapter, from_dlpack, **changes):
 
 def entering(from_dlpack, deviations=(), unasked=(), **changes):
     """What makes the adapter of a way in."""
-    changes |= {"deviations": OPEN | dict(deviations), "unasked": GROWTH.union(unasked)}
+    changes |= {"deviations": OPEN | dict(deviations), "unasked": (GROWTH | EXPORTS).union(unasked)}
     return lambda: like(of_fastdl, from_dlpack, **changes)
 
 
