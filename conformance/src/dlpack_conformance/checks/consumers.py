@@ -198,16 +198,16 @@ def times(counts: list[int]) -> str:
     return f"{' and '.join(map(str, counts))} times"
 
 
-def taken_and_released(lib: Library, offer: Offer, **keywords: Any) -> "str | None":
+def taken_and_released(lib: Library, offer: Offer) -> "str | None":
     """Imports it and drops the result, or is refused; in both cases it must be released once. The
     standard does not say who releases what its own table refuses."""
     said = ""
     try:
-        result = lib.take_or_skip(offer, **keywords)
+        result = lib.take_or_skip(offer)
         del result
     except Exception as error:
         said = f"refused: {told(error)}"
-    if said and getattr(offer, "to_table", False):
+    if said and offer.to_table:
         expect(max(offer.counts()) <= 1, f"it was released {times(offer.counts())}")
     elif offer.given:  # and the exception, which refers to everything, is gone
         expect_released(offer, "after it was refused" if said else "after the result is gone")

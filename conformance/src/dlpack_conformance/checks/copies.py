@@ -219,11 +219,11 @@ def import_false_error(lib: Library, form: str) -> None:
     offer = compact(lib, form, act=answer, flags=structs.IS_COPIED)
     with allowed((BufferError, ValueError), ""):
         result = lib.take(offer)
-    passed = [call.get("copy") for call in offer.asked]
-    if False not in passed and not offer.asked[-1].get("max_version"):
+    asked = [call.get("copy") for call in offer.asked]
+    if False not in asked and not offer.asked[-1].get("max_version"):
         raise NotApplicable("copy=False is not passed on, and legacy capsules have no flag")
     del result
-    expect(False, f"it was accepted; copy= was passed as {passed}")
+    expect(False, f"it was accepted; copy= was passed as {asked}")
 
 
 @check(
