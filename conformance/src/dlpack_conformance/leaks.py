@@ -49,8 +49,8 @@ def allocated() -> int:
 
 def clear_caches() -> None:
     """Those of Python: types, for instance, keep the names that C code looked up last."""
-    clear = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
-    clear()
+    if sys.version_info >= (3, 11):  # 3.10 would number the types anew: libraries rely on these
+        (getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache)()
     gc.collect()
 
 
