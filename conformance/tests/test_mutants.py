@@ -169,6 +169,7 @@ def test_second_mistakes_that_a_check_sees():
         ("producer.device", {"device": lambda self, array: [1]}),
         ("producer.shares", mutants.fields(flags=2)),
         ("dtype.import-others", mutants.LOSE),
+        ("dtype.import-others", mutants.LOSE | {"error": TypeError}),
         ("versions.old-is-legacy", {"capsule": lambda self, managed: managed}),
         ("versions.old-is-legacy", {"versioned": lambda self, version: version is None}),
         ("ownership.export-keeps-memory", mutants.NO_OWNER),

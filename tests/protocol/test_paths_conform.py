@@ -27,8 +27,11 @@ NOTHING = re.compile(
 #: What a check may leave to a library, and a path does not do.
 LESS = re.compile("refused: |taken, but not readable|copies$|cannot be written to")
 
-#: What it must not do.
-LAWFUL = re.compile("cannot (say|express)|(tensor|destination) is read-only|CopyRequired|copy=True")
+#: What it must not do, or cannot.
+LAWFUL = re.compile(
+    "cannot (say|express)|(tensor|destination) is read-only|CopyRequired|copy=True|"
+    "that takes stream only, .*copy=False|can make only after fastdl_import"
+)
 
 #: What fastdl describes as it is: whoever reads it may know more.
 TAKEN = {"code-unknown", "device-unknown"}

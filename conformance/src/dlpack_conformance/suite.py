@@ -282,11 +282,13 @@ class Library:
         self, function: Callable[..., Any], words: str, keywords: dict[str, Any]
     ) -> Any:
         """Calls it with keywords. A TypeError says that there is no such keyword if its message
-        does, or if None in their place is one too; otherwise it is the library's failure."""
+        does, or if None for them is one too, and the call without them is not; otherwise it is the
+        library's failure."""
         try:
             return function(**keywords)
         except TypeError as error:
-            if not names_keyword(error, keywords) and not lacks(function, keywords):
+            lacks = refuses(function, dict.fromkeys(keywords)) and not refuses(function, {})
+            if not lacks and not names_keyword(error, keywords):
                 raise
             raise NotApplicable(f"{words} {', '.join(keywords)}: {told(error)}") from error
 
@@ -374,20 +376,19 @@ class Library:
         return structs.address_in(capsule)
 
 
-def names_keyword(error: TypeError, keywords: Iterable[str]) -> bool:
+def names_keyword(error: TypeError, keywords: dict[str, Any]) -> bool:
     """Whether it says that one of the keywords is not known. "cannot copy" says nothing of one."""
     said = str(error)
-    return "keyword" in said and any(re.search(rf"\b{name}\b", said) for name in keywords)
+    words = "|".join(("no keyword arguments", *keywords))
+    return bool(keywords and "keyword" in said and re.search(rf"\b({words})\b", said))
 
 
-def lacks(function: Callable[..., Any], keywords: Iterable[str]) -> bool:
-    """Whether None for them, which means that they are not given, is a TypeError too."""
+def refuses(function: Callable[..., Any], keywords: dict[str, Any]) -> bool:
+    """Whether a call is a TypeError."""
     try:
-        function(**dict.fromkeys(keywords))
-    except TypeError:
-        return True
-    except Exception:
-        return False
+        function(**keywords)
+    except Exception as error:
+        return isinstance(error, TypeError)
     return False
 
 

@@ -203,8 +203,7 @@ def taken_and_released(lib: Library, offer: Offer) -> "str | None":
     standard does not say who releases what its own table refuses."""
     said = ""
     try:
-        result = lib.take_or_skip(offer)
-        del result
+        lib.take_or_skip(offer, **offer.keywords)
     except Exception as error:
         said = f"refused: {told(error)}"
     if said and offer.to_table:
