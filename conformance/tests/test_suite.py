@@ -476,6 +476,19 @@ def test_a_library_may_have_one_side_only(adapter, absent):
     assert not [result for result in results if "NotApplicable" in result["note"]]
 
 
+def test_a_note_counts_the_cases_that_it_is_about():
+    """It is said once, however many there are."""
+
+    def check(lib, note):
+        return note
+
+    cases = [("zero", "copies"), ("one", None), ("two", "refused"), ("three", "copies")]
+    library = suite.Library(object(), "none")
+    assert suite.each(check, lambda lib: cases, library) == (
+        "copies (zero, and 1 more); refused (two)"
+    )
+
+
 def test_nothing_uses_fastdl_but_its_adapter():
     for path in Path(suite.__file__).parent.rglob("*.*"):
         if path.suffix in (".c", ".py") and path.stem != "fastdl":

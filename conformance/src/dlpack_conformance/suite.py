@@ -108,12 +108,13 @@ def all_checks() -> dict[str, Check]:
 def each(function: Callable[..., Any], cases: Cases, lib: "Library") -> "str | None":
     """Calls a function for each case. What one case lacks, or is free to do, ends only that one.
     NotApplicable if that is so of all. Nothing must be left of what is refused after the first."""
-    notes, lacking, checked = [], [], False
+    notes: dict[str, list[str]] = {}  # and the cases of each
+    lacking = []
     for number, (name, *arguments) in enumerate(cases(lib)):
         if number == 1:
             lib.refuse()
         try:
-            note = function(lib, *arguments)
+            note = function(lib, *arguments) or ""
         except NotApplicable as error:
             lacking.append(f"{error} ({name})")
             continue
@@ -123,11 +124,20 @@ def each(function: Callable[..., Any], cases: Cases, lib: "Library") -> "str | N
             raise type(error)(f"{name}: {error}") from error
         except Exception as error:
             raise Refused(f"{name}: {told(error)}") from error
-        checked = True
-        notes += [f"{note} ({name})"] if note else []
-    if not checked:
+        notes.setdefault(note, []).append(name)
+    if not notes:
         raise NotApplicable(lacking[0] if lacking else "it has no such case")
-    return "; ".join(notes) or None
+    return "; ".join(f"{note} ({shown(names)})" for note, names in notes.items() if note) or None
+
+
+def with_keywords(name: str, keywords: dict[str, Any]) -> str:
+    """The name of a case."""
+    return ", ".join((name, *(f"{key}={value}" for key, value in keywords.items())))
+
+
+def shown(names: list[str]) -> str:
+    """The first of them, and how many more there are."""
+    return f"{names[0]}, and {len(names) - 1} more" if len(names) > 1 else names[0]
 
 
 def expect(condition: Any, otherwise: str) -> None:

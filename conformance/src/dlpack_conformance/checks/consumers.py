@@ -40,6 +40,7 @@ from dlpack_conformance.suite import (
     needed,
     noise,
     told,
+    with_keywords,
 )
 
 HEADER = "DLPack 1.3, dlpack.h"
@@ -125,7 +126,7 @@ def all_forms(lib: Library, *names: str) -> Iterator[tuple[str, Form]]:
         alone = name == "own table" or name.startswith("bare ")  # takes no keywords
         absent = (name == "table" and not lib.takes_tables) or (alone and keywords)
         if not absent and (name != "old" or form.copy is not None):
-            yield ", ".join((NAMES[name], *(f"{k}={v}" for k, v in keywords.items()))), form
+            yield with_keywords(NAMES[name], keywords), form
 
 
 def forms(lib: Library, *names: str) -> Iterator[tuple[str, Form]]:
@@ -823,12 +824,7 @@ def others(lib: Library) -> Iterator[tuple[Any, ...]]:
         yield f"float4 in a byte each, {name}", form, padded
 
 
-@check(
-    "dtype.import-others",
-    DATA,
-    HEADER + ": DLDataTypeCode",
-    over=others,
-)
+@check("dtype.import-others", DATA, HEADER + ": DLDataTypeCode", over=others)
 def others_are_taken(lib: Library, form: str, fields: dict[str, Any]) -> None:
     """An element type that is not known is refused, and released, or exported again as it is."""
     taken_and_released(lib, compact(lib, form, content=bytes(48), **fields))

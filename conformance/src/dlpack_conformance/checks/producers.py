@@ -29,6 +29,7 @@ from dlpack_conformance.suite import (
     needed,
     noise,
     told,
+    with_keywords,
 )
 
 HEADER = "DLPack 1.3, dlpack.h"
@@ -165,11 +166,8 @@ def read_only_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
 def conjugated_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     function, of = lib.optional("conjugated"), sample("complex64")
     values = in_shape((one.conjugate() for one in of), lib.shape)
-    yield (
-        "a conjugate view",
-        lambda: function(lib.make(in_shape(of, lib.shape), "complex64")),
-        values,
-    )
+    before = partial(lib.make, in_shape(of, lib.shape), "complex64")
+    yield "a conjugate view", lambda: function(before()), values
 
 
 def arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
@@ -192,9 +190,10 @@ def all_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
 
 
 def beside(cases: Iterable[Any], sets: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    """Each case with each set of keywords, say."""
+    """Each case with each set of keywords, or each of other things."""
     for (name, *case), more in itertools.product([*cases], [*sets]):
-        yield f"{name}, {more}", *case, more
+        said = with_keywords(name, more) if isinstance(more, dict) else f"{name}, {more}"
+        yield said, *case, more
 
 
 def capsules(lib: Library) -> list[tuple[str, Callable[..., Any]]]:
@@ -248,8 +247,7 @@ def requested(lib: Library) -> Iterator[tuple[str, Callable[[Any], Any]]]:
         array = lib.make()
         with suppress(Exception, NotApplicable):
             form(array, **keywords)
-            said = "".join(f", {key}={value}" for key, value in keywords.items())
-            yield f"{name}{said}", partial(form, **keywords)
+            yield with_keywords(name, keywords), partial(form, **keywords)
 
 
 def owners(lib: Library) -> Iterator[tuple[str, Export]]:
@@ -515,12 +513,7 @@ def asked(*versions: Any) -> Callable[[Library], Iterator[tuple[Any, ...]]]:
     return lambda lib: beside(all_arrays(lib), sets)
 
 
-@check(
-    "versions.old-is-legacy",
-    ERROR,
-    ARRAY_API + ": max_version",
-    over=asked((0, 8), None, ()),
-)
+@check("versions.old-is-legacy", ERROR, ARRAY_API + ": max_version", over=asked((0, 8), None, ()))
 def old_is_legacy(lib: Library, make: Make, values: Any, keywords: dict[str, Any]) -> None:
     """Without max_version, and with None or (0, 8), `__dlpack__` returns a capsule named
     'dltensor', or raises a BufferError."""
