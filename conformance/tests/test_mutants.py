@@ -3,13 +3,14 @@
 
 import gc
 import sys
-from functools import partial
+from functools import cache, partial
 
 import pytest
 
 import mutants
 from dlpack_conformance import _dlpack, outcomes, runner, suite, worker
 from dlpack_conformance.elements import shape_of
+from dlpack_conformance.producers import new_table
 from reference import Reference
 
 gc.freeze()  # as in a process of the suite: checks collect garbage often
@@ -139,6 +140,16 @@ def as_int(values):
     return [*map(as_int, values)] if isinstance(values, list) else int(values)
 
 
+def test_a_table_behind_one_of_the_next_major():
+    """The newest table whose layout is known is checked."""
+    newer = mutants.with_table(cache(lambda self: new_table(major=2, prev=Reference.table(self))))
+    for check in suite.all_checks():
+        assert not check.startswith("table.") or found(check, **newer)["outcome"] == outcomes.PASSED
+    alone = mutants.with_table(lambda self: new_table(major=2))
+    assert found("table.functions", **alone)["outcome"] == outcomes.SKIPPED
+    assert found("table.version", **alone)["outcome"] == outcomes.FAILED
+
+
 @pytest.mark.parametrize("check", ["consumer.released-once", "dtype.import-lanes"])
 def test_a_table_that_fails_without_an_exception(check):
     """Not taken for a refusal, which both checks leave to the library."""
@@ -170,6 +181,12 @@ def test_second_mistakes_that_a_check_sees():
         ("producer.shares", mutants.fields(flags=2)),
         ("dtype.import-others", mutants.LOSE),
         ("dtype.import-others", mutants.LOSE | {"error": TypeError}),
+        (
+            "offset.offset",
+            mutants.view(byte_offset=lambda v: v["byte_offset"] if v["shape"] else 0),
+        ),
+        ("consumer.equivalents", mutants.refuse(lambda v: v["strides"] and 77 in v["strides"])),
+        ("copy.other-device", {"dlpack": mutants.value_error_of_legacy}),
         ("versions.old-is-legacy", {"capsule": lambda self, managed: managed}),
         ("versions.old-is-legacy", {"versioned": lambda self, version: version is None}),
         ("ownership.export-keeps-memory", mutants.NO_OWNER),

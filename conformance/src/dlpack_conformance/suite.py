@@ -376,14 +376,26 @@ class Library:
         given = getattr(self.source, "exchange_api", None)
         return given() if given else table_capsule(type(self.make()))
 
-    def table(self) -> int:
-        """The address of the table of its arrays' type."""
+    def tables(self) -> list[int]:
+        """The addresses of the table of its arrays' type, and of the older ones behind it."""
         capsule = self.exchange_api()
         if capsule is None:
             raise NotApplicable("its type has no exchange table")
         if type(capsule).__name__ != "PyCapsule":
             raise Failed(f"the attribute is {type(capsule).__name__}, not a capsule")
-        return structs.address_in(capsule)
+        found: list[int] = []
+        address: int | None = structs.address_in(capsule)
+        while address and address not in found:
+            found.append(address)
+            address = structs.TableHeader.from_address(address).prev_api
+        return found
+
+    def table(self) -> int:
+        """The address of the newest table whose layout is known."""
+        known = [at for at in self.tables() if structs.version_at(at).major == structs.MAJOR]
+        if not known:
+            raise NotApplicable("its type has no exchange table of a known layout")
+        return known[0]
 
 
 def names_keyword(error: TypeError, keywords: dict[str, Any]) -> bool:

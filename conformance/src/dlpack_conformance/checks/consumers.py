@@ -466,30 +466,32 @@ def null_deleter(lib: Library, form: str) -> None:
         lib.take(compact(lib, form, deleter=False, dtype=(200, 32, 1)))
 
 
-def null_pointers(lib: Library) -> Iterator[tuple[Any, ...]]:
-    """(name, form, fields without NULL, the same with NULL)."""
+def equivalents(lib: Library) -> Iterator[tuple[Any, ...]]:
+    """(name, form, usual fields, others that describe the same array)."""
     scalar = {"shape": (), "strides": ()}, {"shape": None, "strides": None, "ndim": 0}
     empty = {"shape": lib.padded((0,), 1)}, {"shape": lib.padded((0,), 1), "data": 0}
     order = {"shape": lib.shape}, {"shape": lib.shape, "strides": None, "version": (1, 0)}
     cube: dict[str, Any] = {"shape": (2, 2, 2), "content": lib.packed(*range(8))}
     deep = cube, {**cube, "strides": None, "version": (1, 0)}
+    row, column = ({"shape": shape} for shape in ((1, 6), (6, 1)))
     for name, form in forms(lib):
-        yield f"strides of a row-major array, {name}", form, *order
-        yield f"strides of three dimensions, {name}", form, *deep
-        yield f"shape and strides of no dimensions, {name}", form, *scalar
-        yield f"data of no elements, {name}", form, *empty
+        yield f"NULL strides of a row-major array, {name}", form, *order
+        yield f"NULL strides of three dimensions, {name}", form, *deep
+        yield f"NULL shape and strides of no dimensions, {name}", form, *scalar
+        yield f"NULL data of no elements, {name}", form, *empty
+        yield f"any stride of one row, {name}", form, row, {**row, "strides": (77, 1)}
+        yield f"any stride of one column, {name}", form, column, {**column, "strides": (1, -77)}
 
 
-@check(
-    "consumer.null-pointers", ERROR, HEADER + ": DLTensor.shape, DLTensor.data", over=null_pointers
-)
-def null_pointer(lib: Library, form: str, plain: dict[str, Any], null: dict[str, Any]) -> None:
-    """NULL is taken where it is allowed, if another pointer is."""
-    if not lib.has_rank(len(plain["shape"])):
+@check("consumer.equivalents", ERROR, HEADER + ": DLTensor", over=equivalents)
+def equivalent(lib: Library, form: str, usual: dict[str, Any], other: dict[str, Any]) -> None:
+    """NULL where it is allowed, and any stride of a dimension of one element, are taken if the
+    usual description of the array is."""
+    if not lib.has_rank(len(usual["shape"])):
         raise NotApplicable("has no such array")
     with allowed():
-        found = lib.values(lib.take(compact(lib, form, **plain)))
-    expect_values(lib, taken(lib, compact(lib, form, **null), "NULL"), found)
+        found = lib.values(lib.take(compact(lib, form, **usual)))
+    expect_values(lib, taken(lib, compact(lib, form, **other), "it"), found)
 
 
 def one_byte(lib: Library) -> tuple[int, int, int]:

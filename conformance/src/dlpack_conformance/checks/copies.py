@@ -114,19 +114,22 @@ def host_is_exported(
     expect(held.values() == values, f"the capsule has {held.values()}")
 
 
+def elsewhere(lib: Library) -> Iterator[tuple[Any, ...]]:
+    sets = ({"dl_device": device, **more} for device in ((12, 0), (1, 5), CUDA) for more in COPIES)
+    return beside(arrays(lib), sets)
+
+
 @check(
     "copy.other-device",
     ERROR,
     DEVICE + ": 'must raise BufferError'",
-    over=lambda lib: beside(beside(arrays(lib), ((12, 0), (1, 5), CUDA)), COPIES),
+    over=partial(exports, of=elsewhere, by=capsules),
 )
-def other_device(
-    lib: Library, make: Make, values: Any, device: tuple[int, int], more: dict[str, Any]
-) -> None:
+def other_device(lib: Library, make: Make, values: Any, keywords: Any, form: Any) -> None:
     """A device that the library does not have is a BufferError."""
-    array = make()
+    array, device = make(), keywords["dl_device"]
     with due(BufferError):
-        capsule = capsules(lib)[-1][1](array, dl_device=device, **more)
+        capsule = form(array, **keywords)
     found = inspect_capsule(capsule)["device"]
     expect(device == CUDA and found == [*CUDA], f"it gave a capsule on device {found}")
 
@@ -157,7 +160,10 @@ def producers(copy: bool) -> Callable[[Library], Iterator[tuple[Any, ...]]]:
 
     def cases(lib: Library) -> Iterator[tuple[Any, ...]]:
         taken = [found for found in (*requests(lib), *forms(lib)) if found[1].copy is copy]
-        layouts = {"compact": Layout("", lib.rows, {"strides": None}), **LAYOUTS}
+        layouts = {
+            "compact": Layout("", lib.rows, {"shape": lib.shape, "strides": None}),
+            **LAYOUTS,
+        }
         for (name, form), (what, layout) in product(taken, layouts.items()):
             if layout.values != [] and min(layout.fields["strides"] or (0,)) >= 0:
                 yield f"{name}, {what}", form, layout

@@ -41,7 +41,7 @@ from dlpack_conformance.suite import (
 class Layout(NamedTuple):
     title: str
     values: Any
-    fields: dict[str, Any]  # start, past and byte_offset for elements of four bytes
+    fields: dict[str, Any]  # start and past for elements of four bytes
     clause: str = HEADER + ": DLTensor.strides"
 
 
@@ -124,61 +124,36 @@ LAYOUTS = {
         {"shape": (6,), "strides": (1,), "past": 1},
         HEADER + ": DLTensor.data: alignment is not to be relied upon; dmlc/dlpack#99",
     ),
-    "offset": Layout(
-        "A byte_offset",
-        [2.0, 3.0, 4.0],
-        {"shape": (3,), "strides": (1,), "byte_offset": 8},
-        HEADER + ": DLTensor.byte_offset; NVIDIA/warp#1573, pytorch/pytorch#168177",
-    ),
-    "offset-strided": Layout(
-        "A byte_offset with strides",
-        [1.0, 3.0, 5.0],
-        {"shape": (3,), "strides": (2,), "byte_offset": 4},
-        HEADER + ": DLTensor.byte_offset",
-    ),
-    "offset-null-strides": Layout(
-        "A byte_offset with NULL strides",
-        [2.0, 3.0, 4.0],
-        {"shape": (3,), "strides": None, "byte_offset": 8, "version": (1, 0)},
-        HEADER + ": DLTensor.byte_offset",
-    ),
-    "offset-negative": Layout(
-        "A byte_offset with a negative stride",
-        [5.0, 4.0, 3.0],
-        {"shape": (3,), "strides": (-1,), "byte_offset": 20},
-        HEADER + ": DLTensor.byte_offset",
-    ),
 }
 
 
-def fields_of(lib: Library, layout: Layout) -> dict[str, Any]:
-    """The fields of a layout for `six`, in as many dimensions as the library has at least."""
-    fields = dict(layout.fields)
-    if "shape" not in fields:
-        return fields
+def fields_of(lib: Library, layout: Layout, skipped: int = 0) -> dict[str, Any]:
+    """The fields of a layout for `six`, in as many dimensions as the library has at least, with a
+    byte_offset of some elements."""
+    fields = {**layout.fields, "byte_offset": skipped * lib.itemsize}
     ndim = len(fields["shape"] or ())
     if (ndim and not lib.has_rank(max(ndim, lib.min_ndim))) or (not ndim and not lib.has_rank(0)):
         raise NotApplicable(f"has no arrays of {ndim} dimensions")
-    for name in fields.keys() & {"start", "past", "byte_offset"}:
+    for name in fields.keys() & {"start", "past"}:
         if fields[name] > 1:
             fields[name] = fields[name] * lib.itemsize // 4
     for name in fields.keys() & {"shape", "strides"}:
         if fields[name]:
             fields[name] = lib.padded(fields[name], 1)
-    return {"content": lib.packed(*range(fields.pop("count", 6))), **fields}
+    return {"content": lib.packed(*[9] * skipped, *range(fields.pop("count", 6))), **fields}
 
 
 def values_of(lib: Library, layout: Layout) -> Any:
     """The values of a layout, in those dimensions."""
     values = layout.values
-    for _ in range(lib.min_ndim - len(layout.fields.get("shape", lib.shape) or ())):
+    for _ in range(lib.min_ndim - len(layout.fields["shape"] or ())):
         values = [values]
     return values
 
 
-def arrives(lib: Library, form: str, layout: Layout) -> None:
+def arrives(lib: Library, form: str, layout: Layout, skipped: int = 0) -> None:
     with allowed():
-        result = lib.take(compact(lib, form, **fields_of(lib, layout)))
+        result = lib.take(compact(lib, form, **fields_of(lib, layout, skipped)))
     others = noise()
     with allowed(words="taken, but not readable: "):
         found = lib.values(result)
@@ -192,15 +167,9 @@ def is_released(lib: Library, form: str, layout: Layout) -> "str | None":
     return taken_and_released(lib, compact(lib, form, **fields_of(lib, layout)))
 
 
-def check_of(name: str) -> str:
-    """The check of the values of a layout."""
-    section = "offset" if name.startswith("offset") else "layout"
-    return f"{section}.{name.removeprefix('offset-')}"
-
-
 for _name, _layout in LAYOUTS.items():
     check(
-        check_of(_name),
+        f"layout.{_name}",
         DATA,
         _layout.clause,
         over=forms,
@@ -210,17 +179,32 @@ for _name, _layout in LAYOUTS.items():
         f"ownership.{_name}",
         MEMORY,
         HEADER + ": DLManagedTensor.deleter",
-        after=check_of(_name),
+        after=f"layout.{_name}",
         over=forms,
         sentence=f"{_layout.title} is released once, whether it is taken or refused.",
     )(partial(is_released, layout=_layout))
 
 
 @check(
+    "offset.offset",
+    DATA,
+    HEADER + ": DLTensor.byte_offset; NVIDIA/warp#1573, pytorch/pytorch#168177",
+    over=lambda lib: (
+        (f"{name}, {what}", form, layout)
+        for (name, layout), (what, form) in product(LAYOUTS.items(), [*forms(lib)])
+        if "data" not in layout.fields  # NULL
+    ),
+)
+def offset(lib: Library, form: str, layout: Layout) -> None:
+    """The elements of an array in any layout are counted from its byte_offset."""
+    arrives(lib, form, layout, 2)
+
+
+@check(
     "failure.layouts",
     DEVIATION,
     "array API standard, from_dlpack: BufferError",
-    after=check_of("reversed"),
+    after="layout.reversed",
     over=lambda lib: LAYOUTS.items(),
 )
 def refused_layouts(lib: Library, layout: Layout) -> str:
