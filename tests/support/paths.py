@@ -103,7 +103,7 @@ def compiled(name):
     """What the module is given and may keep, it returns. fastdl::owned<> is on the host."""
     same = COMPILERS[name]().same
     specified = {"streams.device-is-released", "readonly.passes-through"}
-    specified |= {"layout.misaligned", "ownership.misaligned"}
+    specified |= {"layout.misaligned", "ownership.misaligned", "offset.offset"}
     specified |= {"copy.import-true-of-another", "copy.import-false-of-another"}
     returned = dict.fromkeys(
         ("consumer.values", "consumer.released-once"),
@@ -165,7 +165,7 @@ def through_numpy():
         # NumPy has no memory of devices, and no such size even of nothing.
         refuses={
             *("streams.device-is-released", "layout.empty-of-any-size", "readonly.passes-through"),
-            *("ownership.empty-of-any-size", "dtype.import-others"),
+            *("ownership.empty-of-any-size", "offset.offset", "dtype.import-others"),
         },
     )
 
