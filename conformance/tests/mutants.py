@@ -135,6 +135,12 @@ def any_keyword(self: Reference, array: Array, **keywords: Any) -> Any:
     return Reference.dlpack(self, array, **known)
 
 
+def read_only_ever_after(self: Reference, array: Array, versioned: bool, copied: bool) -> Any:
+    self.kept += [1] * array.is_read_only
+    found = Reference.fields(self, array, versioned, copied)
+    return {**found, "flags": found["flags"] | bool(self.kept)} if versioned else found
+
+
 def keeps_what_it_refuses(self: Reference, array: Array, **keywords: Any) -> Any:
     try:
         return Reference.dlpack(self, array, **keywords)
@@ -467,10 +473,7 @@ MISREAD: dict[str, Mistake] = {
             "transposed strided reversed broadcast column eight-dimensions",
             {"strides": lambda v: row_major(v["shape"])},
         ),
-        (
-            "size-1 null-strides scalar unaligned misaligned",
-            {"data": lambda v: v["data"] + 4},
-        ),
+        ("size-1 null-strides scalar unaligned misaligned", {"data": lambda v: v["data"] + 4}),
         (
             "empty empty-odd-strides empty-of-any-size",
             {"shape": lambda v: [1] * len(v["shape"]), "data": lambda v: v["data"] or id(v)},

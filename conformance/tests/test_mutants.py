@@ -187,6 +187,7 @@ def test_second_mistakes_that_a_check_sees():
         ),
         ("consumer.equivalents", mutants.refuse(lambda v: v["strides"] and 77 in v["strides"])),
         ("copy.other-device", {"dlpack": mutants.value_error_of_legacy}),
+        ("readonly.writable-has-no-flag", {"fields": mutants.read_only_ever_after}),
         ("versions.old-is-legacy", {"capsule": lambda self, managed: managed}),
         ("versions.old-is-legacy", {"versioned": lambda self, version: version is None}),
         ("ownership.export-keeps-memory", mutants.NO_OWNER),
@@ -201,4 +202,4 @@ def test_second_mistakes_that_a_check_sees():
     )
     for check, mistake in mistakes:
         assert found(check)["outcome"] == outcomes.PASSED
-        assert found(check, **mistake)["outcome"] == outcomes.FAILED, check
+        assert found(check, **mistake)["outcome"] in (outcomes.FAILED, outcomes.DEVIATES), check

@@ -121,12 +121,8 @@ def test_a_chain_of_tables_that_is_circular():
     first, second = (structs.Table(version=structs.Version(1, n)) for n in (3, 2))
     first.prev_api, second.prev_api = ctypes.addressof(second), ctypes.addressof(first)
     found = inspect_exchange_api(capsule_of(first, b"dlpack_exchange_api"))
-    assert (found["version"], found["chain"][:2], found["chain_is_cut"]) == (
-        "1.3",
-        ["1.2", "1.3"],
-        True,
-    )
-    assert re.search(r"older tables +1\.2, 1\.3.*, \.\.\. \(cut: circular", str(found))
+    assert (found["version"], found["chain"], found["chain_is_cut"]) == ("1.3", ["1.2"], True)
+    assert re.search(r"older tables +1\.2, \.\.\. \(cut: circular", str(found))
 
 
 def test_a_capsule_without_a_name():
@@ -281,10 +277,7 @@ def test_the_configuration_is_for_runs_of_all_tests(tmp_path):
 
 
 def test_a_report_that_cannot_be_written_is_refused_at_once(tmp_path, capsys):
-    for name, words in [
-        ("report.txt", "ends in .html or .json or .md"),
-        ("none/x.md", "written"),
-    ]:
+    for name, words in [("report.txt", "ends in .html or .json or .md"), ("none/x.md", "written")]:
         done = suite_of(tmp_path, "--dlpack=numpy", f"--dlpack-report={name}")
         assert done.returncode == 4 and words in done.stderr
         with pytest.raises(SystemExit, match="2"):

@@ -9,7 +9,6 @@ from dlpack_conformance import structs
 TENSORS = ("dltensor", "dltensor_versioned")
 TABLES = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")  # the name before 1.3
 TABLE_NAME = "dlpack_exchange_api"
-MOST_TABLES = 16  # of a chain, which may be circular by mistake
 
 
 class Inspection(dict[str, Any]):
@@ -132,8 +131,8 @@ def inspect_exchange_api(of: Any) -> Inspection:
     """Describes the exchange table of a type, of an object's type, or in a capsule.
 
     It reads the struct and calls none of its functions. The keys are "name" (of the capsule),
-    "version", "chain" (the versions of the older tables behind it), "chain_is_cut" (there are more,
-    as in a circular chain), and "functions": for each function of the table, whether it is there.
+    "version", "chain" (the versions of the older tables behind it), "chain_is_cut" (it is
+    circular), and "functions": for each function of the table, whether it is there.
     "functions" is missing if the layout of the table's major version is not known.
 
     TypeError if there is no table. ValueError if the attribute is not the capsule of a table: the
@@ -156,15 +155,11 @@ def inspect_exchange_api(of: Any) -> Inspection:
             f"expected a capsule named {TABLE_NAME!r}, not {named or type(capsule).__name__}"
         )
     first = structs.address_in(capsule)
-    address: int | None = first
-    versions: list[str] = []
-    while address and len(versions) < MOST_TABLES:
-        header = structs.TableHeader.from_address(address)
-        versions.append(str(header.version))
-        address = header.prev_api
-    version, *chain = versions
-    found = {"name": TABLE_NAME, "version": version, "chain": chain, "chain_is_cut": bool(address)}
-    cut = [f"... (cut: circular, or more than {MOST_TABLES})"] if address else []
+    tables = structs.tables_at(first)
+    version, *chain = [str(structs.version_at(address)) for address in tables]
+    is_cut = bool(structs.TableHeader.from_address(tables[-1]).prev_api)
+    found = {"name": TABLE_NAME, "version": version, "chain": chain, "chain_is_cut": is_cut}
+    cut = ["... (cut: circular)"] if is_cut else []
     lines = [
         ("version", f"DLPack {version}"),
         ("older tables", ", ".join([*chain, *cut]) or "none"),

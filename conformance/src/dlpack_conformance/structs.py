@@ -124,6 +124,15 @@ def version_at(address: int) -> Version:
     return Version.from_address(address)
 
 
+def tables_at(address: "int | None") -> list[int]:
+    """The addresses of a table and of the older ones behind it, each once if they are circular."""
+    found: list[int] = []
+    while address and address not in found:
+        found.append(address)
+        address = TableHeader.from_address(address).prev_api
+    return found
+
+
 def managed_at(address: int, versioned: bool) -> "Versioned | Legacy":
     return (Versioned if versioned else Legacy).from_address(address)
 

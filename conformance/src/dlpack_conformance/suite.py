@@ -107,12 +107,12 @@ def all_checks() -> dict[str, Check]:
 
 def each(function: Callable[..., Any], cases: Cases, lib: "Library") -> "str | None":
     """Calls a function for each case. What one case lacks, or is free to do, ends only that one.
-    NotApplicable if that is so of all. Nothing must be left of what is refused after the first."""
+    NotApplicable if that is so of all. Nothing must be left of other uses after the first."""
     notes: dict[str, list[str]] = {}  # and the cases of each
     lacking = []
     for number, (name, *arguments) in enumerate(cases(lib)):
         if number == 1:
-            lib.refuse()
+            lib.use()
         try:
             note = function(lib, *arguments) or ""
         except NotApplicable as error:
@@ -338,14 +338,19 @@ class Library:
                 return self.optional("from_capsule")(x.__dlpack__())
         return self.optional("from_dlpack")(x, **keywords)
 
-    def refuse(self) -> None:
-        """Lets it refuse exports, and a producer refuse it."""
+    def use(self) -> None:
+        """Lets it export and import read-only arrays, refuse exports, and a producer refuse it."""
+        kind: dict[str, Any] = {"shape": self.shape, "dtype": self.dtype_fields}
+        read_only = Offer(self.packed(*range(6)), form="versioned", flags=1, **kind)
         for keywords in ({}, {"copy": True}, {"copy": False}):
-            for error in (BufferError("no"), TypeError("no such keyword")):
+            for producer in (Refusing(BufferError()), Refusing(TypeError("keyword")), read_only):
                 with suppress(Exception, NotApplicable):
-                    self.optional("from_dlpack")(Refusing(error), **keywords)
+                    self.optional("from_dlpack")(producer, **keywords)
             with suppress(Exception, NotApplicable):
                 self.export(self.make(), max_version=(1, 3), dl_device=(12, 0), **keywords)
+            with suppress(Exception, NotApplicable):
+                array = self.optional("read_only")(self.make())
+                self.export(array, max_version=(1, 3), **keywords)
 
     def to_object(self, given: Any) -> Any:
         """Status, object and exception of its table's function for a managed tensor."""
@@ -383,12 +388,7 @@ class Library:
             raise NotApplicable("its type has no exchange table")
         if type(capsule).__name__ != "PyCapsule":
             raise Failed(f"the attribute is {type(capsule).__name__}, not a capsule")
-        found: list[int] = []
-        address: int | None = structs.address_in(capsule)
-        while address and address not in found:
-            found.append(address)
-            address = structs.TableHeader.from_address(address).prev_api
-        return found
+        return structs.tables_at(structs.address_in(capsule))
 
     def table(self) -> int:
         """The address of the newest table whose layout is known."""

@@ -9,11 +9,7 @@ title = "DrJit"
 forks = False  # its threads do not survive a fork
 from_dlpack = drjit.detail.import_tensor  # finds the class
 
-views = {
-    "transposed": lambda x: x.T,
-    "strided": lambda x: x[:, ::2],
-    "offset": lambda x: x[1:, 1:],
-}
+views = {"transposed": lambda x: x.T, "strided": lambda x: x[:, ::2], "offset": lambda x: x[1:, 1:]}
 SUFFIXES = {"bool": "b", "float16": "f16", "float32": "f", "float64": "f64", "int8": "i8"}
 SUFFIXES |= {"int32": "i", "int64": "i64", "uint8": "u8", "uint32": "u", "uint64": "u64"}
 dtypes = tuple(SUFFIXES)

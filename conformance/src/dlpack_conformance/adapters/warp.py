@@ -17,6 +17,7 @@ views = {
     "offset": lambda x: x[1:, 1:],
 }
 dtypes = all_but("bfloat16", "complex64", "complex128")
+max_ndim = 4
 
 
 def prepare():

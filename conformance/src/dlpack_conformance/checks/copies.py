@@ -25,6 +25,7 @@ from dlpack_conformance.checks.layouts import LAYOUTS, Layout, fields_of, values
 from dlpack_conformance.checks.producers import (
     COPIES,
     Make,
+    all_arrays,
     arrays,
     beside,
     capsules,
@@ -64,7 +65,9 @@ def true_is_a_copy(lib: Library, make: Make, values: Any, form: Any) -> None:
         expect(held.values() == values, f"the copy has {held.values()}")
 
 
-@check("copy.true-is-flagged", DEVIATION, FLAG, over=partial(exports, by=copying(True)))
+@check(
+    "copy.true-is-flagged", DEVIATION, FLAG, over=partial(exports, of=all_arrays, by=copying(True))
+)
 def true_is_flagged(lib: Library, make: Make, values: Any, form: Any) -> None:
     """A versioned capsule of a copy has IS_COPIED, and no READ_ONLY: nobody else has the memory."""
     array = make()
@@ -116,7 +119,7 @@ def host_is_exported(
 
 def elsewhere(lib: Library) -> Iterator[tuple[Any, ...]]:
     sets = ({"dl_device": device, **more} for device in ((12, 0), (1, 5), CUDA) for more in COPIES)
-    return beside(arrays(lib), sets)
+    return beside(all_arrays(lib), sets)
 
 
 @check(

@@ -23,9 +23,7 @@ FAULTS = {
     "ndim-negative": Fault("A negative ndim", {"ndim": -1}, ": DLTensor.ndim"),
     "ndim-huge": Fault("ndim 1,000,000", {"ndim": 1_000_000}, ": DLTensor.ndim"),
     "shape-null": Fault(
-        "ndim 2 without a shape",
-        {"shape": None, "strides": None, "ndim": 2},
-        ": DLTensor.shape",
+        "ndim 2 without a shape", {"shape": None, "strides": None, "ndim": 2}, ": DLTensor.shape"
     ),
     "dimension-negative": Fault(
         "A negative dimension",
@@ -43,9 +41,7 @@ FAULTS = {
         ": DLTensor.shape; tensorflow/tensorflow#116201",
     ),
     "size-is-huge": Fault(
-        "More bytes than 64 bits count",
-        {"shape": (1 << 62,), "strides": (1,)},
-        ": DLTensor.shape",
+        "More bytes than 64 bits count", {"shape": (1 << 62,), "strides": (1,)}, ": DLTensor.shape"
     ),
     "stride-overflows": Fault(
         "A stride that leads out of the address space",

@@ -73,9 +73,7 @@ LAYOUTS = {
         HEADER + ": DLTensor.strides; numpy/numpy#20336, pytorch/pytorch#99803",
     ),
     "column": Layout(
-        "One column of an array",
-        [[0.0], [3.0]],
-        {"shape": (2, 1), "strides": (3, 1)},
+        "One column of an array", [[0.0], [3.0]], {"shape": (2, 1), "strides": (3, 1)}
     ),
     "null-strides": Layout(
         "An array with NULL strides, which mean row-major order,",

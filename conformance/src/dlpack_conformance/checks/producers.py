@@ -85,10 +85,10 @@ def viewed(lib: Library, function: Callable[[Any], Any]) -> Any:
     return function(base(lib))
 
 
-def imported(lib: Library, values: Any, **fields: Any) -> Any:
+def imported(lib: Library, values: Any, producer: Callable[[], Any]) -> Any:
     """An array that was taken, if that is one of the library's own, with its values."""
     with needed("takes no such array"):
-        found = lib.take(six(lib, **fields))
+        found = lib.take(producer())
     if not isinstance(found, type(lib.make())) or lib.values(found) != values:
         raise NotApplicable(f"what it takes is a {type(found).__name__}")
     return found
@@ -118,13 +118,14 @@ def number_at(strides: Any, index: Any) -> float:
 
 def wholes(lib: Library) -> Iterator[tuple[str, Make, Any]]:
     yield "an array", lib.make, lib.rows
-    yield "an array that was taken", partial(imported, lib, lib.rows), lib.rows
+    yield "an array that was taken", partial(imported, lib, lib.rows, partial(six, lib)), lib.rows
+    yield "an array of its own, imported", partial(imported, lib, lib.rows, lib.make), lib.rows
     more = {"content": lib.packed(*range(64)), "byte_offset": 6 * lib.itemsize}
     for shape, strides in TAKEN:
         if lib.has_rank(len(shape)):
             values = nest(partial(number_at, strides), shape)
-            fields = {"shape": shape, "strides": strides, "flags": structs.IS_COPIED, **more}
-            take = partial(imported, lib, values, **fields)
+            fields: Any = {"shape": shape, "strides": strides, "flags": structs.IS_COPIED, **more}
+            take = partial(imported, lib, values, partial(six, lib, **fields))
             yield f"an array of shape {shape} that was taken", take, values
     for name, rank in (("an array without dimensions", 0), ("a vector", 1)):
         if lib.has_rank(rank):
@@ -157,7 +158,8 @@ def read_only_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
             raise NotApplicable("it can be written to")
         return array
 
-    yield "a read-only array", partial(locked, lib.make), lib.rows
+    for name, make, values in (*wholes(lib), *empty_arrays(lib)):
+        yield f"{name}, read-only", partial(locked, make), values
     for name, function, values in views(lib):
         yield f"the {name} view, read-only", partial(locked, partial(viewed, lib, function)), values
         yield f"the {name} view of one", partial(locked, partial(base, lib), function), values

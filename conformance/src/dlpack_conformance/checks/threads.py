@@ -11,11 +11,11 @@ from dlpack_conformance import _dlpack
 from dlpack_conformance.checks.consumers import (
     Form,
     compact,
+    copies,
     expect_released,
     expect_values,
     is_left,
     keeping,
-    offer_address,
     refusing_keywords,
     requests,
 )
@@ -23,6 +23,7 @@ from dlpack_conformance.checks.producers import COUNT, Export, beside, big, owne
 from dlpack_conformance.elements import flat
 from dlpack_conformance.leaks import expect_no_loss
 from dlpack_conformance.outcomes import ERROR, MEMORY
+from dlpack_conformance.producers import Offer
 from dlpack_conformance.suite import Library, NotApplicable, allowed, check, expect, needed
 
 PYTHON = "DLPack, Python specification"
@@ -108,24 +109,26 @@ def exchanges_meet(lib: Library, form: Form, year: str) -> None:
         except Exception as error:
             found.append(error)
 
-    def answer(offer: Any) -> Any:
+    def meeting(offer: Offer) -> Any:
         other = threading.Thread(target=take, daemon=True)
         other.start()
         other.join(10)
         if found:
             take()
-        return refusing_keywords(offer) if year == "of 2021" else offer.capsule()
+        return alone(offer)
 
-    offer = compact(lib, form, act=answer)
-    with allowed(Exception if form.asks or year == "of 2021" else (), ""):
-        result = lib.take(offer)
+    def is_shared(act: Callable[[Offer], Any]) -> bool:
+        offer = compact(lib, form, act=act)
+        with allowed(Exception if form.asks or year == "of 2021" else (), ""):
+            result = lib.take(offer)
+        expect_values(lib, result, lib.rows)
+        return not copies(lib, result, offer)
+
+    alone = refusing_keywords if year == "of 2021" else Offer.capsule
+    before = is_shared(alone)
+    expect(is_shared(meeting) == before, f"it is shared: {not before}, alone: {before}")
     expect(found, "the other thread waited for the end")
     expect(found == [lib.rows] * len(found), f"the others have {found}")
-    expect_values(lib, result, lib.rows)
-    address = getattr(lib.source, "address", None)
-    if address and form.copy is not None and not offer.copies():
-        shared = address(result) == offer_address(offer)
-        expect(shared is not form.copy, f"copy={form.copy} was lost")
 
 
 @check("threads.one-capsule", MEMORY, PYTHON + ": a capsule is consumed once; cpython#145563")
