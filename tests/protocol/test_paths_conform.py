@@ -29,7 +29,7 @@ LESS = re.compile("refused: |taken, but not readable|copies$|cannot be written t
 
 #: What it must not do, or cannot.
 LAWFUL = re.compile(
-    "cannot (say|express)|(tensor|destination) is read-only|CopyRequired|copy=True|"
+    "cannot (say|express)|is read-only|CopyRequired|copy=True|"
     "that takes stream only, .*copy=False|can make only after fastdl_import"
 )
 
