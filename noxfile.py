@@ -86,8 +86,8 @@ HEADERS = {
 def c_files() -> list[str]:
     folders = ("include", "src", "conformance", "tests", "benchmarks", "docs")
     files = (p for folder in folders for p in sorted(Path(folder).rglob("*.*")))
-    # Not the headers of the last release, which stay as they were.
-    files = (p for p in files if "released" not in p.parts)
+    # Not the headers of the last release, which stay as they were, or the site.
+    files = (p for p in files if {"released", "_build"}.isdisjoint(p.parts))
     return [str(p) for p in files if p.suffix in (".c", ".h", ".cpp")]
 
 

@@ -133,6 +133,8 @@ VIEWS = MappingProxyType({"strided": "gaps", "offset": "inner"})
 def known(package: str, **facts: Any) -> Peer:
     """The row of a library whose bridge knows what it is called, and in which release."""
     file = lookup.load(package)
+    if file is None:
+        raise LookupError(f"{package} has no row in src/fastdl/_bridges/lookup.py: add it")
     bridge = file.BRIDGES[0]
     stated = {"name": package, "title": bridge.title, "module": package, "like": bridge.name}
     return Peer(**(stated | {"distribution": re.match(r"[\w-]+", file.RELEASE)[0]} | facts))

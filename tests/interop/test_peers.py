@@ -3,6 +3,7 @@
 
 import pytest
 
+from fastdl._bridges import lookup
 from tests.examples.building import EXAMPLES, built
 
 from .harness import CASES, particular, run_cases
@@ -79,6 +80,14 @@ def test_hazards():
     for library in ("numpy", "torch", "tvm_ffi", "jax", "mlx", "pyarrow"):
         require(library)
     run_cases("hazards.py")
+
+
+def test_every_bridge_has_a_row():
+    """But that of CuPy, which needs a GPU, and fastdl's own."""
+    tested = {lookup.LIBRARIES.get(peer.module.partition(".")[0]) for peer in LIBRARIES}
+    assert {*lookup.LIBRARIES.values()} - tested == {"cupy", "fastdl"}, (
+        "add a row to tests/interop/peers.py, as docs/add-a-library.md says"
+    )
 
 
 def test_every_case_file_is_run():

@@ -80,7 +80,7 @@ def doubts(source: Any) -> Iterator[str]:
 
 
 def close(name: Any, known: Iterable[str]) -> list[str]:
-    return difflib.get_close_matches(str(name), [*known], 1, 0.85)
+    return difflib.get_close_matches(str(name), [*known], 1, 0.8)
 
 
 # ---- the trial --------------------------------------------------------------------------------

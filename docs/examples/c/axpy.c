@@ -2,9 +2,11 @@
 
 /* y += a * x, for vectors of any framework, and a result in the caller's framework.
  *
- * Build: cc -O2 -fPIC -shared $(python -m fastdl --cflags) \
- *     -I$(python -c "from sysconfig import *; print(get_path('include'))") axpy.c \
- *     -o axpy$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
+ * Build:
+
+cc -O2 -fPIC -shared $(python -m fastdl --cflags) \
+    -I$(python -c "from sysconfig import *; print(get_path('include'))") axpy.c \
+    -o axpy$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>

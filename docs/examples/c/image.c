@@ -2,9 +2,11 @@
 
 /* A type that is a tensor to others: numpy.from_dlpack(Image(480, 640)) is a view of its pixels.
  *
- * Build: cc -O2 -fPIC -shared $(python -m fastdl --cflags) \
- *     -I$(python -c "from sysconfig import *; print(get_path('include'))") image.c \
- *     -o image$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
+ * Build:
+
+cc -O2 -fPIC -shared $(python -m fastdl --cflags) \
+    -I$(python -c "from sysconfig import *; print(get_path('include'))") image.c \
+    -o image$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
 // [image]
 #define FASTDL_IMPLEMENTATION

@@ -2,9 +2,11 @@
 
 /* WeightedSum(weights).of([x, y, ...]): the sum of vectors, times `weights` unless that is None.
  *
- * Build: cc -O2 -fPIC -shared $(python -m fastdl --cflags) \
- *     -I$(python -c "from sysconfig import *; print(get_path('include'))") keep.c \
- *     -o keep$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
+ * Build:
+
+cc -O2 -fPIC -shared $(python -m fastdl --cflags) \
+    -I$(python -c "from sysconfig import *; print(get_path('include'))") keep.c \
+    -o keep$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>

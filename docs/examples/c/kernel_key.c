@@ -2,9 +2,11 @@
 
 /* Which compiled kernel serves a call: key(x, y, ...) is bytes, to look it up in a dict.
  *
- * Build: cc -O2 -fPIC -shared $(python -m fastdl --cflags) \
- *     -I$(python -c "from sysconfig import *; print(get_path('include'))") kernel_key.c \
- *     -o kernel_key$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
+ * Build:
+
+cc -O2 -fPIC -shared $(python -m fastdl --cflags) \
+    -I$(python -c "from sysconfig import *; print(get_path('include'))") kernel_key.c \
+    -o kernel_key$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>

@@ -2,9 +2,11 @@
 
 /* The mean and the variance of each column: an argument that is converted, and two results.
  *
- * Build: cc -O2 -fPIC -shared $(python -m fastdl --cflags) \
- *     -I$(python -c "from sysconfig import *; print(get_path('include'))") moments.c \
- *     -o moments$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
+ * Build:
+
+cc -O2 -fPIC -shared $(python -m fastdl --cflags) \
+    -I$(python -c "from sysconfig import *; print(get_path('include'))") moments.c \
+    -o moments$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/fastdl.h>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Build: c++ -O2 -std=c++17 -fPIC -shared -fvisibility=hidden $(python -m fastdl --cflags) \
- *     $(python -m pybind11 --includes) norm_fastdl.cpp \
- *     -o norm_fastdl$(python -m pybind11 --extension-suffix)
+/* Build:
+
+c++ -O2 -std=c++17 -fPIC -shared -fvisibility=hidden $(python -m fastdl --cflags) \
+    $(python -m pybind11 --includes) norm_fastdl.cpp \
+    -o norm_fastdl$(python -m pybind11 --extension-suffix)
  */
 #include "rms_norm.h"
 

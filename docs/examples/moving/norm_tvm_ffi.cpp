@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Build: c++ -O2 -std=c++17 -fPIC -shared $(tvm-ffi-config --cxxflags) norm_tvm_ffi.cpp \
- *     $(tvm-ffi-config --ldflags --libs) -o norm_tvm_ffi.so
+/* Build:
+
+c++ -O2 -std=c++17 -fPIC -shared $(tvm-ffi-config --cxxflags) norm_tvm_ffi.cpp \
+    $(tvm-ffi-config --ldflags --libs) -o norm_tvm_ffi.so
  */
 #include "rms_norm.h"
 

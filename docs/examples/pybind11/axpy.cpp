@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* y += a * x over the tensors of any framework, bound by pybind11.
  *
- * Build: c++ -O2 -std=c++20 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \
- *     $(python -m pkgconf --cflags fastdl) axpy.cpp \
- *     -o axpy$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
+ * Build:
+
+c++ -O2 -std=c++20 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \
+    $(python -m pkgconf --cflags fastdl) axpy.cpp \
+    -o axpy$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/pybind11.h>

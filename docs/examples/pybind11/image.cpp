@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A type that is a tensor to others: numpy.from_dlpack(Image(480, 640)) is a view of its pixels.
  *
- * Build: c++ -O2 -std=c++17 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \
- *     $(python -m fastdl --cflags) image.cpp \
- *     -o image$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
+ * Build:
+
+c++ -O2 -std=c++17 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \
+    $(python -m fastdl --cflags) image.cpp \
+    -o image$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
 // [image]
 #define FASTDL_IMPLEMENTATION

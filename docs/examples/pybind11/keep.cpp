@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* WeightedSum(weights).of([x, y, ...]): the sum of vectors, times `weights` unless that is None.
  *
- * Build: c++ -O2 -std=c++20 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \
- *     $(python -m fastdl --cflags) keep.cpp \
- *     -o keep$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
+ * Build:
+
+c++ -O2 -std=c++20 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \
+    $(python -m fastdl --cflags) keep.cpp \
+    -o keep$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/pybind11.h>

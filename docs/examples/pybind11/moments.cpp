@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The mean and the variance of each column: an argument that is converted, and two results.
  *
- * Build: c++ -O2 -std=c++20 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \
- *     $(python -m fastdl --cflags) moments.cpp \
- *     -o moments$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
+ * Build:
+
+c++ -O2 -std=c++20 -fPIC -fvisibility=hidden -shared $(python -m pybind11 --includes) \
+    $(python -m fastdl --cflags) moments.cpp \
+    -o moments$(python -c "from sysconfig import *; print(get_config_var('EXT_SUFFIX'))")
  */
 #define FASTDL_IMPLEMENTATION
 #include <fastdl/pybind11.h>
