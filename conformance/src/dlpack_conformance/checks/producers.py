@@ -158,7 +158,7 @@ def read_only_arrays(lib: Library) -> Iterator[tuple[str, Make, Any]]:
             raise NotApplicable("it can be written to")
         return array
 
-    for name, make, values in (*wholes(lib), *empty_arrays(lib)):
+    for name, make, values in wholes(lib):
         yield f"{name}, read-only", partial(locked, make), values
     for name, function, values in views(lib):
         yield f"the {name} view, read-only", partial(locked, partial(viewed, lib, function)), values
