@@ -163,11 +163,8 @@ def producers(copy: bool) -> Callable[[Library], Iterator[tuple[Any, ...]]]:
 
     def cases(lib: Library) -> Iterator[tuple[Any, ...]]:
         taken = [found for found in (*requests(lib), *forms(lib)) if found[1].copy is copy]
-        layouts = {
-            "compact": Layout("", lib.rows, {"shape": lib.shape, "strides": None}),
-            **LAYOUTS,
-        }
-        for (name, form), (what, layout) in product(taken, layouts.items()):
+        whole = Layout("", lib.rows, {"shape": lib.shape, "strides": None})
+        for (name, form), (what, layout) in product(taken, {"compact": whole, **LAYOUTS}.items()):
             if layout.values != [] and min(layout.fields["strides"] or (0,)) >= 0:
                 yield f"{name}, {what}", form, layout
 
