@@ -49,7 +49,7 @@ def allocated() -> int:
 
 def clear_caches() -> None:
     """Those of Python: types, for instance, keep the names that C code looked up last."""
-    if sys.version_info >= (3, 11):  # 3.10 would number the types anew: libraries rely on these
+    if sys.version_info >= (3, 11):  # 3.10 restarts the numbers of types, on which libraries rely
         (getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache)()
     gc.collect()
 

@@ -341,7 +341,7 @@ class Library:
     def use(self) -> None:
         """Lets it export and import read-only arrays, refuse exports, and a producer refuse it."""
         kind: dict[str, Any] = {"shape": self.shape, "dtype": self.dtype_fields}
-        read_only = Offer(self.packed(*range(6)), form="versioned", flags=1, **kind)
+        read_only = Offer(self.packed(*range(6)), form="versioned", flags=structs.READ_ONLY, **kind)
         for keywords in ({}, {"copy": True}, {"copy": False}):
             for producer in (Refusing(BufferError()), Refusing(TypeError("keyword")), read_only):
                 with suppress(Exception, NotApplicable):
@@ -406,7 +406,7 @@ def names_keyword(error: TypeError, keywords: dict[str, Any]) -> bool:
 
 
 def refuses(function: Callable[..., Any], keywords: dict[str, Any]) -> bool:
-    """Whether a call is a TypeError."""
+    """Whether a call raises a TypeError."""
     try:
         function(**keywords)
     except Exception as error:

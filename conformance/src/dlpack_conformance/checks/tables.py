@@ -60,8 +60,8 @@ def table_version(lib: Library) -> None:
 @check("table.functions", MEMORY, TABLE)
 def functions(lib: Library) -> None:
     """All functions are there; only the one that borrows may be NULL."""
-    missing = [name for name in structs.SLOTS if not getattr(of(lib), name)]
-    missing = [name for name in missing if name not in structs.MAY_BE_NULL]
+    table, slots = of(lib), [name for name in structs.SLOTS if name not in structs.MAY_BE_NULL]
+    missing = [name for name in slots if not getattr(table, name)]
     expect(not missing, f"NULL: {', '.join(missing)}")
 
 
