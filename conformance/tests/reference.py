@@ -79,7 +79,7 @@ class Reference:
         "reversed": lambda x: x.view(
             x.shape, (-x.strides[0], x.strides[1]), (x.shape[0] - 1) * x.strides[0]
         ),
-        "offset": lambda x: x.view((1, x.shape[1] - 1), x.strides, sum(x.strides)),
+        "offset": lambda x: x.view(tuple(n - 1 for n in x.shape), x.strides, sum(x.strides)),
         "broadcast": lambda x: x.view((2, 4), (x.strides[0], 0)),
     }
 
@@ -114,8 +114,9 @@ class Reference:
         return self.make(in_shape(values, array.shape), array.dtype)
 
     def read_only(self, array: Array) -> Array:
-        array.is_read_only = True
-        return array
+        view = array.view(array.shape, array.strides)
+        view.is_read_only = True
+        return view
 
     def is_read_only(self, array: Array) -> bool:
         return array.is_read_only
@@ -196,6 +197,9 @@ class Reference:
             status, held, error = _dlpack.call_from_object(table, x)
             if status or held is None:
                 raise error or BufferError("the table gave nothing")
+            if copy is False and self.look(held)["flags"] & structs.IS_COPIED:
+                held.release()
+                raise BufferError("this is a copy")
             result = self.adopt(held)
             return self.copied(result) if copy else result
         return self.adopt(self.open(self.ask(x, copy)))

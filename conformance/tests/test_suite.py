@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inspector, the suite as pytest and the command line run it, and its reports."""
+"""The suite as pytest and the command line run it, and its reports."""
 
-import ctypes
 import json
-import mmap
 import os
 import re
 import signal
@@ -21,19 +19,14 @@ from dlpack_conformance import (
     adapters,
     crashes,
     elements,
-    inspect_capsule,
-    inspect_exchange_api,
     leaks,
     outcomes,
     pairs,
     reports,
     runner,
-    structs,
     suite,
 )
 from dlpack_conformance.command import main
-from dlpack_conformance.producers import Given
-from reference import Reference
 
 
 def run(folder, *arguments):
@@ -45,115 +38,6 @@ def suite_of(folder, *arguments):
     return run(folder, "-m", "pytest", "-p", "no:cacheprovider", *arguments)
 
 
-# ---- the inspector --------------------------------------------------------------------------
-
-
-def test_a_capsule_is_described_and_stays_unused():
-    given = Given(shape=(2, 3), strides=None, byte_offset=8, flags=1 | 1 << 40, version=(1, 2))
-    capsule = given.capsule()
-    found = inspect_capsule(capsule)
-    assert found == json.loads(found.json())
-    expected = {
-        "name": "dltensor_versioned",
-        "form": "versioned",
-        "version": "1.2",
-        "flags": 1 | 1 << 40,
-        "flag_names": ["READ_ONLY"],
-        "device": [1, 0],
-        "device_name": "kDLCPU:0",
-        "dtype": {"code": 2, "bits": 32, "lanes": 1},
-        "dtype_name": "kDLFloat 32",
-        "shape": [2, 3],
-        "strides": None,
-        "byte_offset": 8,
-        "deleter": True,
-    }
-    assert {name: found[name] for name in expected} == expected
-    assert "strides       NULL: row-major" in str(found)
-    assert "manager_ctx   present" in str(found) and ", first element aligned to " in str(found)
-    assert (given.deleted, given.destroyed) == (0, 0)
-    taken = _dlpack.take(capsule)  # as good as new
-    assert inspect_capsule(capsule)["form"] is None  # consumed: its struct is not read
-    taken.release()
-
-
-@pytest.mark.parametrize("fields", [{"ndim": -1}, {"ndim": 10**6}, {"shape": None, "ndim": 2}])
-def test_nonsense_is_described_without_being_read(fields):
-    found = inspect_capsule(Given(**fields).capsule())
-    assert found.get("shape", "not read") == (None if fields["ndim"] == 2 else "not read")
-    assert ("strides       not read" in str(found)) == (fields["ndim"] != 2)
-
-
-def capsule_of(struct, name):
-    """A capsule on memory of ctypes, which it does not keep."""
-    kinds = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-    made = ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(("PyCapsule_New", ctypes.pythonapi))
-    return made(ctypes.addressof(struct), name, None)
-
-
-def last_words(count):
-    """So many numbers at the end of a page: a read past them is a crash."""
-    mapped = mmap.mmap(-1, 2 * mmap.PAGESIZE)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
-    libc = ctypes.CDLL(None)
-    assert libc.mprotect(ctypes.c_void_p(start + mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
-    return (ctypes.c_uint64 * count).from_buffer(mapped, mmap.PAGESIZE - 8 * count)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mprotect by ctypes")
-def test_of_another_major_version_only_the_version_is_read():
-    struct = last_words(4)
-    struct[:] = 2, 0, 0, 0
-    found = inspect_capsule(capsule_of(struct, b"dltensor_versioned"))
-    assert found == {"name": "dltensor_versioned", "form": "versioned", "version": "2.0"}
-    assert "form          version 2.0: its layout is not known" in str(found)
-    with pytest.raises(KeyError, match="shape was not read: .*layout is not known"):
-        found["shape"]
-    older = structs.Table(version=structs.Version(1, 3))
-    table = last_words(2)
-    table[:] = 2, ctypes.addressof(older)
-    found = inspect_exchange_api(capsule_of(table, b"dlpack_exchange_api"))
-    assert (found["version"], found["chain"], "functions" in found) == ("2.0", ["1.3"], False)
-    assert re.search("functions +version 2.0: its layout is not known", str(found))
-
-
-def test_a_chain_of_tables_that_is_circular():
-    first, second = (structs.Table(version=structs.Version(1, n)) for n in (3, 2))
-    first.prev_api, second.prev_api = ctypes.addressof(second), ctypes.addressof(first)
-    found = inspect_exchange_api(capsule_of(first, b"dlpack_exchange_api"))
-    assert (found["version"], found["chain"], found["chain_is_cut"]) == ("1.3", ["1.2"], True)
-    assert re.search(r"older tables +1\.2, \.\.\. \(cut: circular", str(found))
-
-
-def test_a_capsule_without_a_name():
-    capsule = capsule_of(structs.Table(), None)
-    with pytest.raises(ValueError, match="not NULL: it does not hold"):
-        inspect_capsule(capsule)
-    with pytest.raises(ValueError, match="not a capsule named NULL"):
-        inspect_exchange_api(capsule)
-
-
-def test_what_is_no_capsule():
-    with pytest.raises(TypeError, match=r"expected a capsule.*not ndarray"):
-        inspect_capsule(np.zeros(3))
-    with pytest.raises(ValueError, match="'dlpack_exchange_api'"):
-        inspect_capsule(_dlpack.table_capsule(_dlpack.table()))
-
-
-def test_a_table_is_described():
-    kind = Reference().kind
-    found = inspect_exchange_api(kind)
-    assert (found["version"], found["chain"], found["chain_is_cut"]) == ("1.3", [], False)
-    assert re.search("older tables +none", str(found))
-    assert list(found["functions"]) == list(structs.SLOTS) and all(found["functions"].values())
-    assert inspect_exchange_api(kind.__dlpack_c_exchange_api__)["version"] == "1.3"
-    with pytest.raises(TypeError, match=r"numpy\.ndarray has no exchange table"):
-        inspect_exchange_api(np.zeros(1))
-    number = type("Old", (), {"__c_dlpack_exchange_api__": 4096})
-    with pytest.raises(ValueError, match="not int"):
-        inspect_exchange_api(number)
-
-
 # ---- the plugin -----------------------------------------------------------------------------
 
 
@@ -162,7 +46,7 @@ def test_the_plugin_costs_nothing_when_it_is_not_used(tmp_path):
         "import sys\n"
         "def test_it():\n"
         "    found = {name for name in sys.modules if name.startswith('dlpack_conformance.')}\n"
-        "    parts = ('pytest_plugin', 'inspector', 'structs')\n"
+        "    parts = ('pytest_plugin',)\n"
         "    assert found == {f'dlpack_conformance.{name}' for name in parts}\n"
     )
     done = suite_of(tmp_path, "-q", "test_one.py")
@@ -207,7 +91,7 @@ import os, signal
 from dlpack_conformance.adapters.numpy import *
 deviations = {"layout.export": "Its documentation says that it is reversed."}
 def to_dlpack(array, **keywords):
-    if keywords.get("max_version") == (0, 8):
+    if keywords.get("stream") == 7:
         os.kill(os.getpid(), signal.SIGSEGV)
     return array.T.__dlpack__(**keywords)
 """
@@ -221,7 +105,7 @@ def test_failures_and_crashes_are_told_with_what_they_are_from(tmp_path):
         "--dlpack-report=report.json",
         *(
             "-k",
-            "producer.values or producer.keywords or old-is-legacy or layout.export and not conj",
+            "producer.values or producer.keywords or host-has-none or layout.export and not conj",
         ),
         *("-o", "pythonpath=."),
     )
@@ -231,7 +115,7 @@ def test_failures_and_crashes_are_told_with_what_they_are_from(tmp_path):
         "producer.values": ("failed", outcomes.DATA),
         "layout.export": ("deviates", outcomes.DATA),
         "producer.keywords": ("passed", outcomes.DEVIATION),
-        "versions.old-is-legacy": ("crashed", outcomes.MEMORY),
+        "streams.host-has-none": ("crashed", outcomes.MEMORY),
     }
     for words in ("the process died of SIGSEGV", "it is reversed", "DLPack 1.3, dlpack.h"):
         assert words in done.stdout

@@ -30,7 +30,7 @@ LESS = re.compile("refused: |taken, but not readable|copies$|cannot be written t
 #: What it must not do, or cannot.
 LAWFUL = re.compile(
     "cannot (say|express)|is read-only|CopyRequired|copy=True|"
-    "that takes stream only, .*copy=False|can make only after fastdl_import"
+    "that takes stream only, .*copy=False|can make only after fastdl_import|element size"
 )
 
 #: What fastdl describes as it is: whoever reads it may know more.

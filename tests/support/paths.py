@@ -58,7 +58,7 @@ def entering(from_dlpack, deviations=(), unasked=(), **changes):
 # ---- ways in --------------------------------------------------------------------------------
 
 ASKED_ONCE = dict.fromkeys(
-    ("failure.stream-only-producer", "failure.refused-attempts-are-released"),
+    ("failure.stream-only-producer",),
     "a versioned capsule is asked for, and nothing else",
 )
 #: Such a path calls the producer itself.
@@ -102,9 +102,9 @@ def borrowed(api):
 def compiled(name):
     """What the module is given and may keep, it returns. fastdl::owned<> is on the host."""
     same = COMPILERS[name]().same
-    specified = {"streams.device-is-released", "readonly.passes-through"}
-    specified |= {"layout.misaligned", "ownership.misaligned", "offset.offset"}
-    specified |= {"copy.import-true-of-another", "copy.import-false-of-another"}
+    specified = {"streams.device-is-not-read", "readonly.passes-through"}
+    specified |= {"layout.misaligned", "offset.offset"}
+    specified |= {"copy.import-of-another"}
     returned = dict.fromkeys(
         ("consumer.values", "consumer.released-once"),
         "the result is of the argument's type, whose table makes none, and owns what it refused",
@@ -164,8 +164,8 @@ def through_numpy():
         unasked=GROWTH,
         # NumPy has no memory of devices, and no such size even of nothing.
         refuses={
-            *("streams.device-is-released", "layout.empty-of-any-size", "readonly.passes-through"),
-            *("ownership.empty-of-any-size", "offset.offset", "dtype.import-others"),
+            *("streams.device-is-not-read", "layout.empty-of-any-size", "readonly.passes-through"),
+            *("offset.offset", "dtype.import-others"),
         },
     )
 

@@ -178,3 +178,9 @@ class OfferByTable(Offer):
 
     __dlpack_c_exchange_api__ = Tabled.__dlpack_c_exchange_api__
     mode = "give"
+
+    @property
+    def managed(self) -> Given:
+        if self.act is not None:
+            self.act(self)
+        return self.new(True)

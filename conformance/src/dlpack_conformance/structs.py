@@ -1,28 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack's structs as they are in memory, read with ctypes, and the names of its numbers."""
+"""DLPack's structs as they are in memory, read with ctypes."""
 
 import ctypes
 from typing import Any
 
 READ_ONLY, IS_COPIED, SUBBYTE_PADDED = 1, 2, 4
-FLAGS = {READ_ONLY: "READ_ONLY", IS_COPIED: "IS_COPIED", SUBBYTE_PADDED: "SUBBYTE_TYPE_PADDED"}
-
-DEVICES = {
-    number: f"kDL{name}"
-    for number, name in enumerate(
-        "- CPU CUDA CUDAHost OpenCL - - Vulkan Metal VPI ROCM ROCMHost ExtDev CUDAManaged OneAPI "
-        "WebGPU Hexagon MAIA Trn".split()
-    )
-    if name != "-"
-}
-CODES = {
-    number: f"kDL{name}"
-    for number, name in enumerate(
-        "Int UInt Float OpaqueHandle Bfloat Complex Bool Float8_e3m4 Float8_e4m3 "
-        "Float8_e4m3b11fnuz Float8_e4m3fn Float8_e4m3fnuz Float8_e5m2 Float8_e5m2fnuz "
-        "Float8_e8m0fnu Float6_e2m3fn Float6_e3m2fn Float4_e2m1fn Bcomplex".split()
-    )
-}
+RELEASED = (None, "1.0", "1.1", "1.2", "1.3")  # versions; a legacy managed tensor has none
 MOST_DIMS = 64  # the most that are read: a higher count is probably invalid
 MAJOR = 1  # of the layouts below: of another version's struct only the version may be read
 
@@ -109,11 +92,6 @@ def capsule_name(capsule: Any) -> str:
     return (_name(capsule) or b"").decode("utf-8", "replace")
 
 
-def shown_name(capsule: Any) -> str:
-    """The name of a capsule in quotes; NULL if it has none."""
-    return "NULL" if _name(capsule) is None else repr(capsule_name(capsule))
-
-
 def address_in(capsule: Any) -> int:
     """The pointer in a capsule, whatever its name is."""
     return _pointer(capsule, _name(capsule))
@@ -144,34 +122,28 @@ def numbers(pointer: Any, ndim: int) -> "list[int] | None":
     return [pointer[i] for i in range(ndim)]
 
 
-def alignment(address: int) -> int:
-    """The greatest power of two, up to 4096, that divides an address; 0 for NULL."""
-    return min(address & -address, 4096)
-
-
 def fields(managed: "Versioned | Legacy") -> dict[str, Any]:
     """The fields of a managed tensor, by the names of the specification; without shape and strides
     if ndim is invalid."""
     tensor = managed.tensor
     lists = ("shape", "strides") if 0 <= tensor.ndim <= MOST_DIMS else ()
-    versioned = isinstance(managed, Versioned)
-    flags = managed.flags if isinstance(managed, Versioned) else 0
-    data = tensor.data or 0
     return {
-        "form": "versioned" if versioned else "legacy",
         "version": str(managed.version) if isinstance(managed, Versioned) else None,
-        "flags": flags,
-        "flag_names": [name for bit, name in FLAGS.items() if flags & bit],
-        "data": data,
+        "flags": managed.flags if isinstance(managed, Versioned) else 0,
+        "data": tensor.data or 0,
         "byte_offset": tensor.byte_offset,
-        "alignment": alignment((data + tensor.byte_offset) % 2**64),
         "device": [tensor.device_type, tensor.device_id],
-        "device_name": f"{DEVICES.get(tensor.device_type, 'unknown')}:{tensor.device_id}",
         "ndim": tensor.ndim,
         "dtype": {"code": tensor.code, "bits": tensor.bits, "lanes": tensor.lanes},
-        "dtype_name": f"{CODES.get(tensor.code, 'unknown')} {tensor.bits}"
-        + (f" x {tensor.lanes}" if tensor.lanes != 1 else ""),
         **{name: numbers(getattr(tensor, name), tensor.ndim) for name in lists},
         "deleter": bool(managed.deleter),
-        "manager_ctx": bool(managed.manager_ctx),
     }
+
+
+def table_capsule(kind: type) -> Any:
+    """The attribute of a type that holds its exchange table, as it is; None if there is none."""
+    for name in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):  # before 1.3
+        for base in kind.__mro__:
+            if name in vars(base):
+                return vars(base)[name]
+    return None

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from itertools import product
 from typing import Any
 
 from dlpack_conformance import _dlpack, structs
@@ -28,8 +29,7 @@ from dlpack_conformance.elements import (
     read,
     row_major,
 )
-from dlpack_conformance.inspector import table_capsule
-from dlpack_conformance.outcomes import SECTIONS, SEVERITIES
+from dlpack_conformance.outcomes import ERROR, MEMORY, SECTIONS, SEVERITIES
 from dlpack_conformance.producers import CPU, Offer
 
 
@@ -37,10 +37,20 @@ class Failed(BaseException):
     """The library does not do what the check requires. Not an Exception, since many checks catch
     every Exception of the library."""
 
+    severity = ""  # that of the check
+
 
 class Refused(Failed):
     """The library refuses what it should take: an error that is not due, whatever else the check is
     about."""
+
+    severity = ERROR
+
+
+class Unsafe(Failed):
+    """Memory is not released once, or there is less than it seems."""
+
+    severity = MEMORY
 
 
 class NotApplicable(BaseException):
@@ -133,6 +143,19 @@ def each(function: Callable[..., Any], cases: Cases, lib: "Library") -> "str | N
 def with_keywords(name: str, keywords: dict[str, Any]) -> str:
     """The name of a case."""
     return ", ".join((name, *(f"{key}={value}" for key, value in keywords.items())))
+
+
+def crossed(cases: Iterable[Any], others: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """Each case with what each of others adds to it."""
+    for (name, *case), (what, *more) in product([*cases], [*others]):
+        yield f"{name}, {what}", *case, *more
+
+
+def beside(cases: Iterable[Any], others: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """Each case with each set of keywords, or each of other things."""
+    for (name, *case), more in product([*cases], [*others]):
+        said = with_keywords(name, more) if isinstance(more, dict) else f"{name}, {more}"
+        yield said, *case, more
 
 
 def shown(names: list[str]) -> str:
@@ -281,6 +304,8 @@ class Library:
         return packed(self.numbers([*values]), self.dtype)
 
     def export(self, array: Any, **keywords: Any) -> Any:
+        # New tuples, so that it is seen if they are kept.
+        keywords = {key: (*v,) if type(v) is tuple else v for key, v in keywords.items()}
         given = getattr(self.source, "to_dlpack", None)
         return given(array, **keywords) if given else array.__dlpack__(**keywords)
 
@@ -379,7 +404,7 @@ class Library:
     def exchange_api(self) -> Any:
         """The capsule of the table of its arrays' type; None if there is none."""
         given = getattr(self.source, "exchange_api", None)
-        return given() if given else table_capsule(type(self.make()))
+        return given() if given else structs.table_capsule(type(self.make()))
 
     def tables(self) -> list[int]:
         """The addresses of the table of its arrays' type, and of the older ones behind it."""
@@ -447,10 +472,14 @@ class Held:
     def __init__(self, given: Any) -> None:
         self.taken = given if isinstance(given, _dlpack.Taken) else _dlpack.take(given)
         self.struct = structs.managed_at(self.taken.address, self.taken.versioned)
+        self.struct.owner = self.taken  # whoever has it, or its tensor, has the memory
         self.tensor = self.struct.tensor
 
     def values(self) -> Any:
         return values_in(self.tensor)
+
+    def fields(self) -> dict[str, Any]:
+        return structs.fields(self.struct)
 
     @property
     def flags(self) -> "int | None":

@@ -23,12 +23,13 @@ from dlpack_conformance import crashes, pairs
 from dlpack_conformance.loading import TRIAL, WrongAdapter, doubts, load
 from dlpack_conformance.outcomes import (
     CRASHED,
+    DATA,
     DEVIATES,
     DEVIATION,
     ERROR,
     FAILED,
+    MEMORY,
     PASSED,
-    SEVERITIES,
     SKIPPED,
     TIMED_OUT,
 )
@@ -38,7 +39,6 @@ from dlpack_conformance.suite import (
     Failed,
     Library,
     NotApplicable,
-    Refused,
     all_checks,
     told,
 )
@@ -50,7 +50,7 @@ def run(check: Check, lib: Library) -> dict[str, Any]:
     """The result of a check: outcome, note and seconds."""
     start = time.perf_counter()
     outcome, note, severity = PASSED, "", check.severity
-    of_exception = max(severity, ERROR, key=SEVERITIES.index)  # whatever the check looks for
+    is_rule = severity in (MEMORY, DATA, ERROR)
     try:
         note = check.function(lib) or ""
     except Allowed as error:
@@ -59,11 +59,10 @@ def run(check: Check, lib: Library) -> dict[str, Any]:
         outcome, note = SKIPPED, str(error)
     except Failed as error:
         outcome, note = FAILED, str(error)
-        if isinstance(error, Refused):
-            severity = of_exception
+        severity = (error.severity if is_rule else "") or severity
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        severity = of_exception
+        severity = ERROR if is_rule else severity  # whatever the check looks for
         outcome, note = FAILED, f"{told(error)} (in {os.path.basename(where.filename)})"
     if outcome == FAILED and (check.severity == DEVIATION or check.id in lib.deviations):
         outcome = DEVIATES

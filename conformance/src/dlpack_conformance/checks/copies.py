@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """copy= and dl_device=, on both sides."""
 
-from collections.abc import Callable, Iterator
-from enum import IntEnum
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from typing import Any
 
 from dlpack_conformance import structs
 from dlpack_conformance.checks.consumers import (
+    DeviceType,
     Form,
     again,
     all_forms,
@@ -21,18 +22,17 @@ from dlpack_conformance.checks.consumers import (
     passed,
     requests,
 )
-from dlpack_conformance.checks.layouts import LAYOUTS, Layout, fields_of, values_of
+from dlpack_conformance.checks.layouts import LAYOUTS, Layout, ascends, fields_of, values_of
 from dlpack_conformance.checks.producers import (
     COPIES,
     Make,
     all_arrays,
     arrays,
-    beside,
     capsules,
     copying,
     exports,
 )
-from dlpack_conformance.inspector import inspect_capsule
+from dlpack_conformance.elements import flat
 from dlpack_conformance.outcomes import DATA, DEVIATION, ERROR
 from dlpack_conformance.producers import CPU, CUDA
 from dlpack_conformance.suite import (
@@ -41,6 +41,7 @@ from dlpack_conformance.suite import (
     Library,
     NotApplicable,
     allowed,
+    beside,
     check,
     due,
     expect,
@@ -63,6 +64,12 @@ def true_is_a_copy(lib: Library, make: Make, values: Any, form: Any) -> None:
     expect(first.start != second.start, "two copies are the same memory")
     for held in (first, second):
         expect(held.values() == values, f"the copy has {held.values()}")
+    if hasattr(lib.source, "write"):
+        with suppress(Exception):
+            lib.source.write(array, lib.numbers(50.0))
+            values = lib.values(array)
+        found = Held(form(array)).values()
+        expect(found == values, f"of {values} the next copy has {found}")
 
 
 @check(
@@ -89,9 +96,6 @@ def false_shares(lib: Library, make: Make, values: Any, form: Any) -> None:
     own = first.start if address is None else address(array)
     expect({first.start, second.start} == {own}, "it is other memory")
     expect(not (first.flags or 0) & structs.IS_COPIED, "it has IS_COPIED")
-
-
-DeviceType = IntEnum("DeviceType", {"CPU": 1})
 
 
 @check(
@@ -133,76 +137,59 @@ def other_device(lib: Library, make: Make, values: Any, keywords: Any, form: Any
     array, device = make(), keywords["dl_device"]
     with due(BufferError):
         capsule = form(array, **keywords)
-    found = inspect_capsule(capsule)["device"]
+    found = Held(capsule).fields()["device"]
     expect(device == CUDA and found == [*CUDA], f"it gave a capsule on device {found}")
 
 
 # ---- from_dlpack ------------------------------------------------------------------------------
 
 
-def with_device(lib: Library) -> Iterator[tuple[Any, ...]]:
-    """Its own arrays, and more keywords of from_dlpack."""
-    return beside(arrays(lib), ({}, {"device": own_device(lib)}))
+def own_imports(lib: Library) -> Iterator[tuple[Any, ...]]:
+    devices: tuple[dict[str, Any], ...] = {}, {"device": own_device(lib)}
+    return beside(all_arrays(lib), [{**where, **copy} for where in devices for copy in COPIES])
 
 
-@check("copy.import-true", DATA, IMPORT, over=with_device)
-def import_true(lib: Library, make: Make, values: Any, more: dict[str, Any]) -> None:
-    """from_dlpack(copy=True) gives memory of its own."""
-    address = lib.optional("address")
-    array = make()
-    with allowed((BufferError, ValueError)):
-        first, second = (lib.take_or_skip(array, copy=True, **more) for _ in range(2))
-    expect(address(first) != address(array), "it is the array's own memory")
-    expect(address(first) != address(second), "two copies are the same memory")
-    expect_values(lib, first, values, "the copy")
+@check("copy.import-own", DATA, IMPORT, over=own_imports)
+def import_own(lib: Library, make: Make, values: Any, keywords: dict[str, Any]) -> None:
+    """from_dlpack of an array of the library has its values: with copy=True in memory of its own,
+    with copy=False in that of the array, and read-only if it shares memory that is."""
+    is_read_only = getattr(lib.source, "is_read_only", lambda array: False)
+    array, copy = make(), keywords.get("copy")
+    with allowed(Exception if copy is None else (BufferError, ValueError)):
+        first, second = (lib.take_or_skip(array, **keywords) for _ in range(2))
+    expect_values(lib, first, values)
+    address = getattr(lib.source, "address", None)
+    if address is None or not flat(values):
+        return
+    shared = address(first) == address(array)
+    expect(shared is not copy, f"copy={copy}, and it is {'the same' if shared else 'other'} memory")
+    expect(not copy or address(first) != address(second), "two copies are the same memory")
+    expect(not shared or is_read_only(first) or not is_read_only(array), "it is not read-only")
 
 
-def producers(copy: bool) -> Callable[[Library], Iterator[tuple[Any, ...]]]:
-    """Each form with this copy=, of each layout that has elements, without negative strides: torch
-    aborts on these."""
-
-    def cases(lib: Library) -> Iterator[tuple[Any, ...]]:
-        taken = [found for found in (*requests(lib), *forms(lib)) if found[1].copy is copy]
-        whole = Layout("", lib.rows, {"shape": lib.shape, "strides": None})
-        for (name, form), (what, layout) in product(taken, {"compact": whole, **LAYOUTS}.items()):
-            if layout.values != [] and min(layout.fields["strides"] or (0,)) >= 0:
-                yield f"{name}, {what}", form, layout
-
-    return cases
+def copies_of_others(lib: Library) -> Iterator[tuple[Any, ...]]:
+    """Each form with copy=, of each layout that has elements."""
+    taken = [one for one in (*requests(lib), *forms(lib)) if one[1].copy is not None]
+    compact = Layout("", lib.rows, {"shape": lib.shape, "strides": None})
+    for (name, form), (what, layout) in product(taken, {"compact": compact, **LAYOUTS}.items()):
+        if flat(layout.values) and ascends(layout):
+            yield f"{name}, {what}", form, layout
 
 
-@check("copy.import-true-of-another", DATA, IMPORT, over=producers(True))
-def import_true_of_another(lib: Library, form: Form, layout: Layout) -> None:
-    """from_dlpack(copy=True) of another library's array is a copy, whoever makes it."""
+@check("copy.import-of-another", DATA, IMPORT, over=copies_of_others)
+def import_of_another(lib: Library, form: Form, layout: Layout) -> None:
+    """from_dlpack(copy=True) of another library's array is a copy, whoever makes it; copy=False
+    shares its memory, or raises."""
     address = lib.optional("address")
     offer = compact(lib, form, **fields_of(lib, layout))
     with allowed():
         result = lib.take(offer)
-    expect_values(lib, result, values_of(lib, layout), "the copy")
+    expect_values(lib, result, values_of(lib, layout))
     shared = address(result) == offer_address(offer)
-    expect(offer.copies() or not shared, "copy=True is not passed on, and it is shared")
-    del result
-    expect_released(offer)
-
-
-@check("copy.import-false", DATA, IMPORT, over=with_device)
-def import_false(lib: Library, make: Make, values: Any, more: dict[str, Any]) -> None:
-    """from_dlpack(copy=False) shares the memory, or raises."""
-    address = lib.optional("address")
-    array = make()
-    with allowed((BufferError, ValueError)):
-        result = lib.take_or_skip(array, copy=False, **more)
-    expect(address(result) == address(array), "it is other memory")
-
-
-@check("copy.import-false-of-another", DATA, IMPORT, over=producers(False))
-def import_false_of_another(lib: Library, form: Form, layout: Layout) -> None:
-    """from_dlpack(copy=False) of another library's array shares its memory, or raises."""
-    address = lib.optional("address")
-    offer = compact(lib, form, **fields_of(lib, layout))
-    with allowed():
-        result = lib.take(offer)
-    expect(address(result) == offer_address(offer), "it is other memory")
+    if form.copy:
+        expect(offer.copies() or not shared, "copy=True is not passed on, and it is shared")
+    else:
+        expect(shared, "it is other memory")
     del result
     expect_released(offer)
 
@@ -211,7 +198,7 @@ def import_false_of_another(lib: Library, form: Form, layout: Layout) -> None:
     "copy.import-false-error",
     ERROR,
     IMPORT,
-    over=lambda lib: (found for found in all_forms(lib, "") if found[1].copy is False),
+    over=lambda lib: (found for found in all_forms(lib, "", "table") if found[1].copy is False),
 )
 def import_false_error(lib: Library, form: str) -> None:
     """from_dlpack(copy=False) of what is only a flagged copy is a BufferError or a ValueError."""
@@ -222,11 +209,14 @@ def import_false_error(lib: Library, form: str) -> None:
         return offer.capsule()
 
     lib.take_or_skip(compact(lib), copy=False)
-    offer = compact(lib, form, act=answer, flags=structs.IS_COPIED)
+    act = None if form == "table" else answer
+    offer = compact(lib, form, act=act, flags=structs.IS_COPIED)
     with allowed((BufferError, ValueError), ""):
         result = lib.take(offer)
     asked = [call.get("copy") for call in offer.asked]
-    if False not in asked and not offer.asked[-1].get("max_version"):
+    if asked and form == "table":
+        raise NotApplicable("it does not use the table")
+    if asked and False not in asked and not offer.asked[-1].get("max_version"):
         raise NotApplicable("copy=False is not passed on, and legacy capsules have no flag")
     del result
     expect(False, f"it was accepted; copy= was passed as {asked}")
@@ -236,7 +226,7 @@ def import_false_error(lib: Library, form: str) -> None:
     "copy.import-to-the-host",
     DEVIATION,
     "array API standard, from_dlpack: device",
-    over=lambda lib: (found for found in requests(lib) if "device" in found[1].keywords),
+    over=lambda lib: (one for one in requests(lib) if one[1].keywords.get("device") is not None),
 )
 def import_to_the_host(lib: Library, form: str) -> "str | None":
     """from_dlpack(device=) passes dl_device to a producer on another device."""
@@ -250,10 +240,12 @@ def import_to_the_host(lib: Library, form: str) -> "str | None":
     ERROR,
     "array API standard, from_dlpack: device",
     over=lambda lib: (
-        (f"device={device!r}", device) for device in ("no such device", "cuda:99", (2, 99), CUDA)
+        (f"device={device!r}, {name}", name, device)
+        for device in ("no such device", "cuda:99", (2, 99), CUDA)
+        for name in ("", "own", "table")
     ),
 )
-def import_other_device(lib: Library, device: Any) -> str:
+def import_other_device(lib: Library, name: str, device: Any) -> str:
     """from_dlpack(device=) with a device that does not exist is an error."""
     lib.take_or_skip(compact(lib), device=None)
 
@@ -263,7 +255,8 @@ def import_other_device(lib: Library, device: Any) -> str:
         return offer.capsule()
 
     with allowed(words=""):
-        result = lib.take(compact(lib, act=answer), device=device)
+        offer = lib.make() if name == "own" else compact(lib, name, act=answer)
+        result = lib.take(offer, device=device)
     expect(device == CUDA, "it is taken")
     held = again(lib, result)
     expect(not held or held.tensor.device_type in (CUDA[0], 10), "it is not on that device")

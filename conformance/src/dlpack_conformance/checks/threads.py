@@ -14,17 +14,18 @@ from dlpack_conformance.checks.consumers import (
     copies,
     expect_released,
     expect_values,
+    forms,
     is_left,
     keeping,
     refusing_keywords,
     requests,
 )
-from dlpack_conformance.checks.producers import COUNT, Export, beside, big, owners, ways
-from dlpack_conformance.elements import flat
+from dlpack_conformance.checks.producers import COUNT, Export, big, owners, ways
+from dlpack_conformance.elements import flat, nest
 from dlpack_conformance.leaks import expect_no_loss
 from dlpack_conformance.outcomes import ERROR, MEMORY
 from dlpack_conformance.producers import Offer
-from dlpack_conformance.suite import Library, NotApplicable, allowed, check, expect, needed
+from dlpack_conformance.suite import Library, NotApplicable, allowed, beside, check, expect, needed
 
 PYTHON = "DLPack, Python specification"
 THREADS, TIMES = 8, 50
@@ -60,10 +61,14 @@ def exports(lib: Library, export: Export) -> None:
     array = lib.make()
 
     def work(number: int) -> Any:
+        rows = nest(lambda index: float(number), (number + 1, *lib.shape[1:]))
+        own = lib.make(rows)
         for _ in range(TIMES):
-            held = export(array)
+            held, other = export(array), export(own)
             found = held.values()
-            held.release()
+            expect(other.values() == rows, f"of {rows} one found {other.values()}")
+            held.release("without the GIL" if number % 2 else "here")
+            other.release()
         return flat(found)
 
     for found in at_once(work):
@@ -96,7 +101,10 @@ def imports(lib: Library, form: str) -> None:
     "threads.exchanges-meet",
     ERROR,
     PYTHON + ": `__dlpack__` may run any code",
-    over=lambda lib: beside(requests(lib), ("of 2021", "of 2023")),
+    over=lambda lib: (
+        *beside(requests(lib), ("of 2021", "of 2023")),
+        *beside(forms(lib, "table"), ("of 2023",)),
+    ),
 )
 def exchanges_meet(lib: Library, form: Form, year: str) -> None:
     """While a producer's `__dlpack__` runs, others are taken: by its thread, and by another one."""
@@ -105,7 +113,7 @@ def exchanges_meet(lib: Library, form: Form, year: str) -> None:
 
     def take() -> None:
         try:
-            found.append(lib.values(lib.take(compact(lib))))
+            found.append(lib.values(lib.take(compact(lib, form))))
         except Exception as error:
             found.append(error)
 
