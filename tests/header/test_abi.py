@@ -43,9 +43,22 @@ PACKAGES = ["tvm_ffi", pytest.param("torch", marks=pytest.mark.library("torch"))
 RELEASES = (80, 100, 110, 120, 130)
 
 
-#: By name, as the suite has them.
-NUMBERS = {name: number for table in (structs.DEVICES, structs.CODES)
-           for number, name in table.items()}  # fmt: skip
+#: The enumerators of DLPack 1.3 in the order of their numbers, from 0: "-" is none.
+DEVICES = (
+    "- CPU CUDA CUDAHost OpenCL - - Vulkan Metal VPI ROCM ROCMHost ExtDev CUDAManaged OneAPI "
+    "WebGPU Hexagon MAIA Trn"
+)
+CODES = (
+    "Int UInt Float OpaqueHandle Bfloat Complex Bool Float8_e3m4 Float8_e4m3 Float8_e4m3b11fnuz "
+    "Float8_e4m3fn Float8_e4m3fnuz Float8_e5m2 Float8_e5m2fnuz Float8_e8m0fnu Float6_e2m3fn "
+    "Float6_e3m2fn Float4_e2m1fn Bcomplex"
+)
+NUMBERS = {
+    f"kDL{name}": number
+    for names in (DEVICES, CODES)
+    for number, name in enumerate(names.split())
+    if name != "-"
+}
 LAYOUTS = {
     "DLPackVersion": structs.Version,
     "DLTensor": structs.Tensor,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 from dlpack_conformance import structs
@@ -178,9 +179,10 @@ def arrives(lib: Library, form: str, offset: dict[str, int], layout: Layout) -> 
         result = lib.take(compact(lib, form, **fields))
     others: Any = noise()
     with suppress(Exception, NotApplicable):  # another one, while the first is there
-        turned = fields["shape"] and fields["shape"][::-1]
-        if 0 not in (turned or ()):
-            others += [lib.take(compact(lib, form, **{**fields, "shape": turned}))]
+        turned = (*(fields["shape"] or ()),)[::-1]
+        if all(turned):
+            content = lib.packed(*range(prod(turned)))
+            others += [lib.take(compact(lib, form, shape=turned, content=content))]
     with allowed(words="taken, but not readable: "):
         found = lib.values(result)
     # Some libraries have no arrays without dimensions: one element in one dimension is accepted.
