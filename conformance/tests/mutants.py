@@ -592,7 +592,7 @@ def mistakes() -> dict[str, Mistake]:
         "copy.other-device": refusing("dl_device", CPU, TypeError("there is no such device")),
         "copy.import-own": {"from_dlpack": lambda self, x, **_: Reference.from_dlpack(self, x)},
         "copy.import-of-another": WITHOUT_COPY,
-        "copy.import-to-the-host": WITHOUT_COPY,
+        "copy.import-is-passed-on": WITHOUT_COPY,
         "copy.import-other-device": {"check_device": lambda self, device: None},
         "copy.import-false-error": {"ask": retries},
         "table.is-a-capsule": {"publishes": "another_api"},

@@ -62,7 +62,7 @@ ASKED_ONCE = dict.fromkeys(
     "a versioned capsule is asked for, and nothing else",
 )
 #: Such a path calls the producer itself.
-ITS_CALL = {"copy.import-to-the-host"}
+ITS_CALL = {"copy.import-is-passed-on"}
 GIVEN = {"copy.import-false-error": "a flagged copy that the caller made is taken as it is"}
 OF_CAPSULES = {
     "legacy": ({}, {"versions.asks-for-one": "a legacy capsule is asked for"}),

@@ -344,6 +344,7 @@ class Library:
 
     def by_table(self, array: Any) -> "Held":
         """What its table gives; the exception of a refusal."""
+        self.expect_own(array)
         status, taken, error = _dlpack.call_from_object(self.table(), array)
         if status:
             expect(error is not None, f"it returned {status} without an exception")
@@ -400,6 +401,12 @@ class Library:
 
     def values(self, array: Any) -> Any:
         return self.optional("values")(array)
+
+    def expect_own(self, array: Any) -> None:
+        """NotApplicable if it is of another type than those that it makes: the functions of a table
+        are only for objects of its type."""
+        if not isinstance(array, type(self.make())):
+            raise NotApplicable(f"it is a {type(array).__name__}")
 
     def exchange_api(self) -> Any:
         """The capsule of the table of its arrays' type; None if there is none."""

@@ -208,10 +208,10 @@ def import_false_error(lib: Library, form: str) -> None:
             raise BufferError("this producer always copies")
         return offer.capsule()
 
-    lib.take_or_skip(compact(lib), copy=False)
     act = None if form == "table" else answer
     offer = compact(lib, form, act=act, flags=structs.IS_COPIED)
     with allowed((BufferError, ValueError), ""):
+        lib.take_or_skip(compact(lib), copy=False)
         result = lib.take(offer)
     asked = [call.get("copy") for call in offer.asked]
     if asked and form == "table":
@@ -223,16 +223,18 @@ def import_false_error(lib: Library, form: str) -> None:
 
 
 @check(
-    "copy.import-to-the-host",
+    "copy.import-is-passed-on",
     DEVIATION,
-    "array API standard, from_dlpack: device",
-    over=lambda lib: (one for one in requests(lib) if one[1].keywords.get("device") is not None),
+    "array API standard, from_dlpack: device, copy",
+    over=lambda lib: (one for one in requests(lib) if one[1].keywords),
 )
-def import_to_the_host(lib: Library, form: str) -> "str | None":
-    """from_dlpack(device=) passes dl_device to a producer on another device."""
-    found = passed(lib, form, "dl_device", CUDA)
-    expect(not found or any(found), f"dl_device= was passed as {found}")
-    return None if found else "refused without a call"
+def import_is_passed_on(lib: Library, form: Form) -> None:
+    """from_dlpack passes on copy=False, and device= as dl_device to a producer on another one."""
+    for key, name, device in (("device", "dl_device", CUDA), ("copy", "copy", CPU)):
+        is_due = form.keywords.get(key) not in (None, True)
+        found = passed(lib, form, name, device) if is_due else []
+        is_passed = not found or any(one is not None for one in found)
+        expect(is_passed, f"{name}= was passed as {found}")
 
 
 @check(
@@ -240,9 +242,9 @@ def import_to_the_host(lib: Library, form: str) -> "str | None":
     ERROR,
     "array API standard, from_dlpack: device",
     over=lambda lib: (
-        (f"device={device!r}, {name}", name, device)
+        (f"device={device!r}, {what}", name, device)
         for device in ("no such device", "cuda:99", (2, 99), CUDA)
-        for name in ("", "own", "table")
+        for what, name in (("a producer", ""), ("its own array", "own"), ("a table", "table"))
     ),
 )
 def import_other_device(lib: Library, name: str, device: Any) -> str:
@@ -255,7 +257,8 @@ def import_other_device(lib: Library, name: str, device: Any) -> str:
         return offer.capsule()
 
     with allowed(words=""):
-        offer = lib.make() if name == "own" else compact(lib, name, act=answer)
+        act = None if name == "table" else answer
+        offer = lib.make() if name == "own" else compact(lib, name, act=act)
         result = lib.take(offer, device=device)
     expect(device == CUDA, "it is taken")
     held = again(lib, result)
