@@ -357,7 +357,7 @@ class Interfaces:
     [
         *((x, r": numpy.asarray\(x\) has its numbers") for x in (1, [1, 2], (3,), range(3))),
         *((x, "") for x in (None, "text", object())),
-        ({"x": 1}, r": fastdl.convert_tree converts each tensor in it"),
+        ({"x": 1}, r": fastdl.convert_tree\(x, fastdl.Tensor\) converts each tensor in it"),
         (int, ": pass an object of this type, not the type itself"),
         (Interfaces, ": pass an object of this type, not the type itself"),
         (Strange(), ": make an array of it first, with a function of its own library"),

@@ -145,7 +145,7 @@ def _remedy(x) -> str:
         return ": pass an object of this type, not the type itself"
     few = x[:8] if isinstance(x, list | tuple) else ()
     if isinstance(x, dict) or any(map(exchange.is_producer, few)):
-        return ": fastdl.convert_tree converts each tensor in it"
+        return ": fastdl.convert_tree(x, fastdl.Tensor) converts each tensor in it"
     if isinstance(x, OF_NUMBERS):
         return ": numpy.asarray(x) has its numbers"
     if hasattr(type(x), "get_obj"):

@@ -329,7 +329,7 @@ def _remedy(x) -> str:
     if isinstance(x, OF_NUMBERS):
         return ": numpy.asarray(x) has its numbers"
     if isinstance(x, dict):
-        return ": fastdl.convert_tree converts each tensor in it"
+        return ": fastdl.convert_tree(x, fastdl.Tensor) converts each tensor in it"
     try:
         if not isinstance(x, type):
             for name in _OLDER_PROTOCOLS:
