@@ -406,7 +406,7 @@ class Library:
         """NotApplicable if it is of another type than those that it makes: the functions of a table
         are only for objects of its type."""
         if not isinstance(array, type(self.make())):
-            raise NotApplicable(f"it is a {type(array).__name__}")
+            raise NotApplicable(f"what it takes is a {type(array).__name__}")
 
     def exchange_api(self) -> Any:
         """The capsule of the table of its arrays' type; None if there is none."""

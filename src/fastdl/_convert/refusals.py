@@ -256,7 +256,7 @@ def forbid(x, tensor, bridge, reason, copies) -> CopyRequiredError:
         why = f"{bridge.name} {'always copies' if copies else 'may copy'} such data"
     return CopyRequiredError(
         f"{describe_source(x, tensor)} cannot be converted to {bridge.name} without a copy, and "
-        f"copy=False: {why}; copy=None copies it"
+        f"copy=False: {why}; copy=None allows one"
     )
 
 
