@@ -22,8 +22,8 @@ PLATFORMS = [
         "Windows x86-64",
         "3.13",
         "NumPy",
-        "**under wine 8**, built by MinGW: the wheel, `demo`, `doctor`, all tests without the mark "
-        "`slow` but [these](../tests/windows/skipped.py); never built by MSVC",
+        "**under wine 8**, built by MinGW: the wheel, `demo`, `doctor`, all tests not marked "
+        "`slow`, except [these](../tests/windows/skipped.py); never built by MSVC",
     ),
     ("Linux x86-64, musl", "Debian's", "", f"**natively**: `demo`; the rest {COMPILED}"),
     ("macOS arm64, x86-64", "", "", f"{COMPILED}, by zig's clang"),

@@ -21,7 +21,7 @@ FACTS = {
     "--cflags": (_build.get_cflags, "the compiler flags for that directory"),
     "--sources": (
         lambda: "\n".join(_build.get_sources()),
-        "the path of fastdl.c: one more source of a module",
+        "the path of fastdl.c, to compile into a module",
     ),
     "--cmakedir": (_build.get_cmake_dir, "the directory of the CMake package, for fastdl_DIR"),
     "--pkgconfigdir": (_build.get_pkgconfig_dir, "the directory of fastdl.pc, for PKG_CONFIG_PATH"),

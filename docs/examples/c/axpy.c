@@ -81,10 +81,10 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit_axpy(void)
 {
-    if (fastdl_import() < 0) { /* NumPy's arrays at the speed of torch's tensors, */
+    if (fastdl_import() < 0) { /* reads NumPy's arrays directly */
         if (!PyErr_ExceptionMatches(PyExc_ImportError))
             return NULL;
-        PyErr_Clear(); /* or, where fastdl is not installed, by __dlpack__ */
+        PyErr_Clear(); /* without the package: by __dlpack__ */
     }
     return PyModule_Create(&definition);
 }

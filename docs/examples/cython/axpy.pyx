@@ -12,9 +12,9 @@ cimport fastdl
 from libc.stdint cimport int64_t, uint32_t
 
 try:
-    fastdl.import_fastdl()  # NumPy's arrays at the speed of torch's tensors
+    fastdl.import_fastdl()  # reads NumPy's arrays directly
 except ImportError:
-    pass                    # fastdl is not installed: NumPy is served by __dlpack__
+    pass                    # without the package: by __dlpack__
 
 ctypedef fused real:
     float

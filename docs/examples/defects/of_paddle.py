@@ -41,7 +41,7 @@ import paddle
 
 assert paddle.ones([3]).__dlpack_device__()[1] is None  # not 0
 
-# %% The table does not set the stream of the host
+# %% The table leaves the stream unset for host memory
 import ctypes
 
 import paddle

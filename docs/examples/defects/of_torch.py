@@ -23,7 +23,7 @@ view = torch.tensor([1 + 2j]).conj().imag
 assert view.tolist() == [-2.0]
 assert np.from_dlpack(view).tolist() == [2.0]
 
-# %% asarray reads any buffer as float32
+# %% torch.asarray reads any buffer as float32
 import numpy as np
 import torch
 

@@ -26,7 +26,7 @@ def keep_factor(ctx, inputs, output):
 
 
 def gradient(ctx, grad):
-    return None, scaled_operator(ctx.a, grad)  # not scaled(): this is traced too
+    return None, scaled_operator(ctx.a, grad)  # not scaled(): `gradient` is traced, too
 
 
 scaled_operator.register_autograd(gradient, setup_context=keep_factor)

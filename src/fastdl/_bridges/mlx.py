@@ -6,7 +6,7 @@ from fastdl._core.exchange import TYPE_EXPORT_DOES_NOT_SYNC, TYPE_IMMUTABLE, TYP
 
 
 def copies(tensor):
-    """all data that is not in Metal memory"""
+    """all data, without Metal"""
     import mlx.core as mx
 
     return None if mx.metal.is_available() else True

@@ -54,8 +54,7 @@ DEFECTS = {
     "byte_offset is ignored, so other values are read": "Paddle's table ignores it, "
     "too. fastdl adds the offset to the address that it exports.",
     "The device ID is None": "fastdl reads the ID from the capsule, where it is right.",
-    "The table does not set the stream of the host": "fastdl does not request the stream of "
-    "host memory.",
+    "The table leaves the stream unset for host memory": "fastdl does not request it there.",
     "A tensor imported from another one hangs the process when it is released last": "fastdl "
     "cannot prevent this. Keep the first tensor until the second is released, or make a copy: "
     "`convert(x, paddle.Tensor, copy=True)`.",

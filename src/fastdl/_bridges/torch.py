@@ -114,7 +114,7 @@ DEFECTS = {
     "warning. `convert` copies such data.",
     "Negated views export other values": "`from_dlpack` and `convert` refuse such a view and "
     "name `resolve_neg()`.",
-    "asarray reads any buffer as float32": "`convert(x, torch.Tensor)` preserves the element "
+    "torch.asarray reads any buffer as float32": "`convert(x, torch.Tensor)` preserves the element "
     "type and the shape of a buffer.",
     "A capsule that is refused for its size is freed twice": "`from_dlpack` and `convert` "
     "refuse such a tensor, and free it once.",

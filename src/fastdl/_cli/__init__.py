@@ -7,6 +7,6 @@ status. It is imported when the command is given, so it may import what it needs
 
 COMMANDS = {  # and what each does
     "demo": "run and verify sample exchanges with the installed libraries",
-    "doctor": "report the installed libraries, how each is read, their costs and known defects",
+    "doctor": "list the libraries, how fastdl reads their arrays, the costs, and known defects",
     "inspect": "show the export of an array, and which libraries accept it",
 }

@@ -16,8 +16,8 @@ OTHERS = {
     "mpi4py": SimpleNamespace(
         RELEASE="mpi4py==4.1.2",
         DEFECTS={
-            "A Fortran-ordered array is sent in memory order": "A `fastdl.Tensor` is sent the same "
-            "way.",
+            "A Fortran-ordered array is sent in memory order": "So is a `fastdl.Tensor`: send its "
+            "`copy()`.",
         },
     ),
     "nanoarrow": SimpleNamespace(

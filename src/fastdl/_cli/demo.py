@@ -23,7 +23,10 @@ VALUES = [0, 1, 2, 3, 4, 5]
 
 def add_arguments(parser) -> None:
     parser.add_argument(
-        "--library", choices=BY_NAME, metavar="NAME", help="show only this library, in this process"
+        "--library",
+        choices=BY_NAME,
+        metavar="NAME",
+        help="show only this library, without a subprocess",
     )
 
 

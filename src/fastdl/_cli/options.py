@@ -49,6 +49,6 @@ def seconds(text: str) -> float:
 
 
 def add_limit(parser: argparse.ArgumentParser) -> None:
-    text = "seconds after which the process of a step, such as an import, is killed "
+    text = "seconds after which a step, such as an import, is killed "
     text += "(default: %(default)g)"
     parser.add_argument("--limit", metavar="SECONDS", type=seconds, default=60.0, help=text)
