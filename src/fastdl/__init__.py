@@ -323,6 +323,7 @@ def get_sources() -> list[str]:
 
 def __dir__() -> list[str]:
     """Only the public names."""
+    DeviceType(1)  # loads the class: help() documents what has these names
     return sorted(__all__)
 
 

@@ -48,12 +48,13 @@ def get_cmake_dir() -> str:
 def get_pkgconfig_dir() -> str:
     """The folder with fastdl.pc, for `PKG_CONFIG_PATH`.
 
-    FileNotFoundError in a source tree: the file is made when fastdl is installed.
+    FileNotFoundError in a source tree, and so in an editable installation: the file is made when
+    fastdl is installed.
     """
     folder = os.path.join(_PACKAGE, "pkgconfig")
     if not os.path.exists(os.path.join(folder, "fastdl.pc")):
         raise FileNotFoundError(
             f"expected fastdl.pc in {folder}, but this is a source tree, which has none: "
-            "install fastdl with pip"
+            "install fastdl with pip, without -e"
         )
     return folder

@@ -87,6 +87,16 @@ def test_the_first_use_of_device_types(use):
     """)
 
 
+def test_help_documents_every_public_name():
+    run_isolated("""
+        import pydoc
+        import fastdl
+        text = pydoc.plain(pydoc.render_doc(fastdl))
+        assert "class DeviceType(enum.IntEnum)" in text
+        assert all(name in text for name in fastdl.__all__ if name != "__version__")
+    """)
+
+
 @pytest.mark.parametrize(("name", "number"), NUMBERS.items())
 def test_names_and_numbers(name, number):
     device = fastdl.Device(name)

@@ -4,6 +4,7 @@
 import gc
 import io  # noqa: F401 - for `eval`
 import os  # noqa: F401
+import pickle
 import weakref
 
 import numpy as np
@@ -269,6 +270,15 @@ def test_array_protocol():
     assert np.shares_memory(np.asarray(tensor), tensor.numpy())
     assert np.asarray(tensor, dtype=np.float64).dtype == np.float64
     assert not np.shares_memory(np.array(tensor, copy=True), tensor.numpy())
+
+
+@pytest.mark.parametrize(("device", "advises"), [((2, 0), True), ((10, 0), True), ((14, 0), False)])
+@pytest.mark.parametrize("read", [fastdl.Tensor.numpy, fastdl.encode, pickle.dumps])
+def test_to_cpu_is_advised_where_fastdl_can_copy(read, device, advises):
+    tensor = fastdl.from_dlpack(capsule_of((1,), device=device))
+    with pytest.raises((BufferError, TypeError), match="its own library") as caught:
+        read(tensor)
+    assert ("to('cpu')" in str(caught.value)) == advises
 
 
 # ---- DLPack attributes ----------------------------------------------------------------------

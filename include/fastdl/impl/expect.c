@@ -288,7 +288,7 @@ static PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_view *vie
                         : "with ndim as well as shape, got ndim 0");
         return PyExc_ValueError;
     case FASTDL_READ_ONLY_:
-        fastdl_put_(text, "a writable tensor, got a read-only one: pass a copy");
+        fastdl_put_(text, "a writable tensor, got a read-only one: pass a writable copy");
         return PyExc_BufferError;
     case FASTDL_OTHER_DTYPE_:
         fastdl_put_dtype_(text, fastdl_dtype(spec->like->view->dl.dtype));

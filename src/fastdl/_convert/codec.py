@@ -30,7 +30,8 @@ def encode(x) -> tuple[bytes, memoryview]:
     tensor = x if type(x) is core.Tensor else asarray(x)
     if not tensor.device.is_host:
         raise BufferError(
-            f"expected a tensor on the host, got {core.describe(tensor)}: encode a copy, to('cpu')"
+            f"expected a tensor on the host, got {core.describe(tensor)}: encode a copy on the "
+            f"host, made with {core.copier(tensor)}"
         )
     memory, (code, bits, lanes), shape, order, padded = compact(tensor)
     flags = (order == COLUMN_MAJOR) * IN_COLUMNS | padded * PADDED

@@ -814,8 +814,9 @@ def convert_tree(tree, like, *, device=None, copy=None):
 
     The errors are those of fastdl.convert, with the place of the tensor: `tree["image"][0]: ...`.
     ValueError: a container contains itself. TypeError: a subclass of dict cannot be made of pairs.
-    RecursionError: more than 1,000 nested containers. After an error, all results are dropped.
-    Costs little more than a call of fastdl.convert for each tensor.
+    RecursionError: containers are nested more than 1,000 deep, or deeper than Python's limit.
+    After an error, all results are dropped. Costs little more than a call of fastdl.convert for
+    each tensor.
 
     >>> import fastdl, numpy as np
     >>> fastdl.convert_tree({"image": fastdl.empty(0), "label": ["cat", None]}, np.ndarray)

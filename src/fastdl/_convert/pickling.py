@@ -36,9 +36,10 @@ def check_host(tensor):
     if not tensor.device.is_host:
         raise TypeError(
             f"{core.describe(tensor)} cannot be pickled, since other processes may not reach its "
-            f"memory: pickle a copy on the host, to('cpu'), or an object on its memory that can be "
-            f"pickled: fastdl.convert(x, torch.Tensor) with torch.multiprocessing or Ray, "
-            f"fastdl.convert(x, cupy.ndarray) with Dask; a CUDA-aware MPI accepts the tensor itself"
+            f"memory: pickle a copy on the host, made with {core.copier(tensor)}, or an object on "
+            f"its memory that can be pickled: fastdl.convert(x, torch.Tensor) with "
+            f"torch.multiprocessing or Ray, fastdl.convert(x, cupy.ndarray) with Dask; a "
+            f"CUDA-aware MPI accepts the tensor itself"
         )
 
 

@@ -74,8 +74,8 @@ def target_bridge(target, like) -> Bridge:
     )
     check_like(like, package_of(module_name(target)), got, TypeError)
     raise TypeError(
-        f"{got}: pass one of {', '.join(known_names())}, a type with a DLPack exchange table, or a "
-        f"module with from_dlpack"
+        f"{got}: pass a module with from_dlpack, a type with a DLPack exchange table, or one of "
+        f"{', '.join(known_names())}"
     )
 
 

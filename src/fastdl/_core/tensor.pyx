@@ -47,14 +47,14 @@ from fastdl._core.native cimport (
     fdl_delete_with, fdl_description, fdl_description_copy, fdl_description_fill,
     fdl_description_new, fdl_device_object, fdl_dtype_fact, fdl_dtype_find, fdl_dtype_object,
     fdl_dtype_of, fdl_expand, fdl_finish_tensor_type, fdl_first_of, fdl_has_numbers,
-    fdl_imported_from_c, fdl_index, fdl_int_tuple, fdl_is_memory, fdl_keep_also, fdl_keep_memory,
-    FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend, fdl_list_of, fdl_make_from_dlpack,
-    fdl_make_tensor, fdl_means_host, fdl_memory_new, fdl_never_changes, fdl_note_immutable,
-    fdl_operate, fdl_ordered_by_caller, fdl_own_buffer, fdl_own_object, fdl_permute, fdl_pointer,
-    fdl_pointer_get, fdl_pointer_set, fdl_reshape, fdl_set_dtype_and_device_factories, fdl_squeeze,
-    fdl_take_buffer, fdl_take_legacy, fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view,
-    fdl_transpose, fdl_unlock_buffer, fdl_unmake_tensor, fdl_unsqueeze, fdl_versioned_capsule,
-    fdl_view_as, kDLCPU, kDLUInt,
+    fdl_imported_from_c, fdl_index, fdl_int_tuple, fdl_is_memory, fdl_is_ordered, fdl_keep_also,
+    fdl_keep_memory, FDL_LASTING_FLAGS, fdl_legacy_capsule, fdl_lend, fdl_list_of,
+    fdl_make_from_dlpack, fdl_make_tensor, fdl_means_host, fdl_memory_new, fdl_never_changes,
+    fdl_note_immutable, fdl_operate, fdl_ordered_by_caller, fdl_own_buffer, fdl_own_object,
+    fdl_permute, fdl_pointer, fdl_pointer_get, fdl_pointer_set, fdl_reshape,
+    fdl_set_dtype_and_device_factories, fdl_squeeze, fdl_take_buffer, fdl_take_legacy,
+    fdl_take_versioned, fdl_tensor_wrap, fdl_tensor_wrap_view, fdl_transpose, fdl_unlock_buffer,
+    fdl_unmake_tensor, fdl_unsqueeze, fdl_versioned_capsule, fdl_view_as, kDLCPU, kDLUInt,
 )
 
 
@@ -508,13 +508,20 @@ def is_packed(Tensor tensor not None):
         tensor.description.managed.dl_tensor.dtype, tensor.description.managed.flags))
 
 
+def copier(Tensor tensor not None):
+    """What copies a tensor on a device to the host, for messages."""
+    device = tensor.description.managed.dl_tensor.device.device_type
+    is_ordered = fdl_is_ordered(fastdl_find_device(device))
+    return "to('cpu') or its own library" if is_ordered else "its own library"
+
+
 cdef int check_host(Tensor tensor, str what) except -1:
     """BufferError, which names the method `what`, unless the host can read the memory. Waits for
     known work."""
     if not fastdl_find_device(tensor.description.managed.dl_tensor.device.device_type).host:
         raise BufferError(
             f"{what} reads host memory, and this is {describe(tensor)}: copy it to the host first, "
-            f"with to('cpu') or its own library")
+            f"with {copier(tensor)}")
     fdl_await_for_host(tensor.description)
     return 0
 

@@ -33,7 +33,7 @@ def copy_obstacle(source: Device, target: Device) -> str | None:
     if target != CPU:
         line = "do that with the library of the data"
         if source == target:
-            line = "copy it with its own library, or to the host: x.to('cpu')"
+            line = "copy it with its own library"
         elif target.type in (DeviceType.CUDA, DeviceType.ROCM):
             line = f"a library can do this: fastdl.convert(x, torch.Tensor, device={str(target)!r})"
         return f"fastdl copies to ordinary host memory only; {line}"
