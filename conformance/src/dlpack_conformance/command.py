@@ -54,7 +54,7 @@ def answer(arguments: "list[str] | None") -> int:
         "adapters",
         nargs="*",
         metavar="library",
-        default=[*LIBRARIES],
+        default=LIBRARIES,
         help="an included adapter, by default all; or your own: a module, or module:object",
     )
     add_selection(run)
@@ -62,7 +62,7 @@ def answer(arguments: "list[str] | None") -> int:
 
     grid = commands.add_parser("pairs", help="every producer with every consumer")
     grid.add_argument(
-        "adapters", nargs="*", metavar="library", default=[*LIBRARIES], help="only these"
+        "adapters", nargs="*", metavar="library", default=LIBRARIES, help="only these"
     )
     grid.add_argument("--output", type=reports.place(".json"), metavar="FILE", help="a file .json")
     add_limit(grid, "a pair, or the import of a library,", 90)

@@ -59,8 +59,7 @@ def refuse(source: Any) -> None:
     dtypes = getattr(source, "dtypes", ())
     if isinstance(dtypes, str) or not isinstance(dtypes, Collection):
         raise WrongAdapter(f"dtypes of the adapter is not a list of names: {dtypes!r}")
-    unknown = {*getattr(source, "deviations", {})} - all_checks().keys()
-    if unknown:
+    if unknown := {*getattr(source, "deviations", {})} - all_checks().keys():
         raise WrongAdapter(f"deviations of checks that do not exist: {sorted(unknown)}")
 
 
@@ -106,8 +105,7 @@ def trial(lib: Library) -> None:
     if not hasattr(lib.source, "values"):
         return
     found = of_adapter(f"values(array) of {made}", lambda: lib.values(array))
-    other = other_kinds(found)
-    if other:
+    if other := other_kinds(found):
         raise Failed(
             f"the adapter's values(array) returned {other}: nested lists of numbers are due, "
             "such as tolist() gives"

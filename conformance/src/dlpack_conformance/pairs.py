@@ -57,9 +57,7 @@ def pair(producer: Library, consumer: Library) -> dict[str, str]:
         return {"outcome": WRONG, "note": f"{rows} became {found}"}
     addresses = [getattr(side.source, "address", None) for side in (producer, consumer)]
     try:
-        places = [
-            place(one) for place, one in zip(addresses, (array, result), strict=True) if place
-        ]
+        places = [of(one) for of, one in zip(addresses, (array, result), strict=True) if of]
     except Exception:  # its result for host memory may be another library's array
         places = []
     shared = len(places) == 2 and places[0] == places[1]
@@ -128,8 +126,7 @@ def measure(names: list[str], limit: float = 90.0) -> Found:
             else:
                 found["absent"][name] = facts.get("note") or facts["error"]
         for producer, consumer in product(together.loaded, repeat=2):
-            cell = together.find("pair", producer, consumer)
-            if cell:  # both have that side
+            if cell := together.find("pair", producer, consumer):  # both have that side
                 found["pairs"][f"{producer}/{consumer}"] = cell
     except KeyboardInterrupt:
         found["interrupted"] = True

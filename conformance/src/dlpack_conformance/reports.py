@@ -56,9 +56,8 @@ def verdict(report: Report) -> str:
     words[INVALID] = f"{found[INVALID]} of {INVALID}"
     words[SKIPPED] = f"{found[SKIPPED]} not applicable"
     ended = ["interrupted"] if report["interrupted"] else []
-    return (
-        ", ".join([*(text for one, text in words.items() if found[one]), *ended]) or "nothing ran"
-    )
+    said = ", ".join([*(text for one, text in words.items() if found[one]), *ended])
+    return said or "nothing ran"
 
 
 def of_severity(report: Report) -> Counter[str]:
@@ -83,19 +82,15 @@ def summary(report: Report) -> Iterator[str]:
         if found:
             yield f"{name:<10} {words}: {numbers(found)}"
     for result in failures(report["results"]):
-        yield ""
-        yield f"{result['severity']}: {result['id']} {result['outcome']}"
+        yield f"\n{result['severity']}: {result['id']} {result['outcome']}"
         yield from (f"  {line}" for line in explained(result))
     for heading, which in (("deviations", DEVIATES), (INVALID, INVALID)):
-        found = findings(report, which)
-        if found:
+        if found := findings(report, which):
             yield f"\n{heading}:"
             yield from (f"  {result['id']}: {result['note']}" for result in found)
     for doubt in doubts(report):
-        yield ""
-        yield f"warning: {doubt}"
-    yield ""
-    yield verdict(report)
+        yield f"\nwarning: {doubt}"
+    yield f"\n{verdict(report)}"
 
 
 def explained(result: dict[str, Any]) -> Iterator[str]:
@@ -164,17 +159,12 @@ def as_markdown(made: list[Report]) -> str:
     for report in made:
         for text in doubts(report):
             lines += ["", f"Warning: {in_line(text)}"]
-        bad, other = (
-            failures(report["results"]),
-            [*findings(report, DEVIATES), *findings(report, INVALID)],
-        )
+        bad = failures(report["results"])
+        other = [*findings(report, DEVIATES), *findings(report, INVALID)]
         if not bad and not other:
             continue
-        lines += [
-            "",
-            f"<details><summary>{in_line(title(report))}: {verdict(report)}</summary>",
-            "",
-        ]
+        heading = f"{in_line(title(report))}: {verdict(report)}"
+        lines += ["", f"<details><summary>{heading}</summary>", ""]
         lines += [
             f"- **{r['severity']}** `{r['id']}` {r['outcome']}. Rule: {in_line(r['sentence'])} "
             f"Found: {in_line(r['note'])} (from {in_line(r['clause'])})"
@@ -221,8 +211,7 @@ def as_html(made: list[Report]) -> str:
         if bad := failures(report["results"]):
             parts += ["<table>", *map(html_row, bad), "</table>"]
         for name, words in SECTIONS.items():
-            results = [r for r in report["results"] if r["section"] == name]
-            if results:
+            if results := [r for r in report["results"] if r["section"] == name]:
                 found = numbers(Counter(r["outcome"] for r in results))
                 parts += [f"<details><summary><b>{name}</b>: {escape(words)}"]
                 parts += [f"<small>({found})</small></summary><table>"]

@@ -236,19 +236,13 @@ def describe(name: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_report(
-    adapter: str,
-    facts: dict[str, Any],
-    results: list[dict[str, Any]],
-    interrupted: bool = False,
+    adapter: str, facts: dict[str, Any], results: list[dict[str, Any]], interrupted: bool = False
 ) -> dict[str, Any]:
+    system = f"{platform.system()} {platform.machine()}"
     return {
         "schema": SCHEMA,
         "interrupted": interrupted,
-        "library": {
-            "name": adapter,
-            **facts,
-            "platform": f"{platform.system()} {platform.machine()}",
-        },
+        "library": {"name": adapter, **facts, "platform": system},
         "results": results,
     }
 

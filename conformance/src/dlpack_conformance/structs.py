@@ -140,7 +140,7 @@ def fields(managed: "Versioned | Legacy") -> dict[str, Any]:
     }
 
 
-def table_capsule(kind: type) -> Any:
+def published_table(kind: type) -> Any:
     """The attribute of a type that holds its exchange table, as it is; None if there is none."""
     for name in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):  # before 1.3
         for base in kind.__mro__:

@@ -29,7 +29,7 @@ from dlpack_conformance.elements import (
     read,
     row_major,
 )
-from dlpack_conformance.outcomes import ERROR, MEMORY, SECTIONS, SEVERITIES
+from dlpack_conformance.outcomes import DATA, ERROR, MEMORY, SECTIONS, SEVERITIES
 from dlpack_conformance.producers import CPU, Offer
 
 
@@ -47,8 +47,14 @@ class Refused(Failed):
     severity = ERROR
 
 
+class Wrong(Failed):
+    """Data is described wrongly, though the check is about memory."""
+
+    severity = DATA
+
+
 class Unsafe(Failed):
-    """Memory is not released once, or there is less than it seems."""
+    """Memory is not released once, is given twice, or is less than it seems."""
 
     severity = MEMORY
 
@@ -405,13 +411,13 @@ class Library:
     def expect_own(self, array: Any) -> None:
         """NotApplicable if it is of another type than those that it makes: the functions of a table
         are only for objects of its type."""
-        if not isinstance(array, type(self.make())):
+        if hasattr(self.source, "make") and not isinstance(array, type(self.make())):
             raise NotApplicable(f"what it takes is a {type(array).__name__}")
 
     def exchange_api(self) -> Any:
         """The capsule of the table of its arrays' type; None if there is none."""
         given = getattr(self.source, "exchange_api", None)
-        return given() if given else structs.table_capsule(type(self.make()))
+        return given() if given else structs.published_table(type(self.make()))
 
     def tables(self) -> list[int]:
         """The addresses of the table of its arrays' type, and of the older ones behind it."""

@@ -59,7 +59,8 @@ def run(check: Check, lib: Library) -> dict[str, Any]:
         outcome, note = SKIPPED, str(error)
     except Failed as error:
         outcome, note = FAILED, str(error)
-        severity = (error.severity if is_rule else "") or severity
+        if is_rule and error.severity:
+            severity = error.severity
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         severity = ERROR if is_rule else severity  # whatever the check looks for

@@ -12,6 +12,7 @@ views = {
     "strided": lambda x: x[..., ::2],
     "reversed": lambda x: x[::-1],
     "offset": lambda x: x[1:, 1:],
+    "column": lambda x: x[:, 1],
     "broadcast": lambda x: np.lib.stride_tricks.as_strided(x, (2, 4), (x.strides[0], 0)),
 }
 

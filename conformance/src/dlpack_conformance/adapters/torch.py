@@ -14,6 +14,7 @@ views = {
     "transposed": lambda x: x.T,
     "strided": lambda x: x[:, ::2],
     "offset": lambda x: x[1:, 1:],
+    "column": lambda x: x[:, 1],
     "broadcast": lambda x: x[:2, :1].expand(2, 4),
 }
 

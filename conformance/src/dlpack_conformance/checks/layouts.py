@@ -4,7 +4,6 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -197,7 +196,9 @@ def offset_forms(layout: Layout, lib: Library) -> Iterator[tuple[Any, ...]]:
 
 
 for _name, _layout in LAYOUTS.items():
-    _rule = f"{_layout.title} arrives with its values, or is refused, and is released once."
+    _rule = (
+        f"{_layout.title} arrives and leaves with its values, or is refused, and is released once."
+    )
     _cases = partial(offset_forms, _layout)
     check(f"layout.{_name}", DATA, _layout.clause, over=_cases, sentence=_rule)(
         partial(arrives, layout=_layout)
@@ -236,8 +237,8 @@ def refused_layouts(lib: Library, layout: Layout) -> str:
 
 
 def views_of_forms(lib: Library) -> Iterator[tuple[Any, ...]]:
-    for (what, form), skipped, (name, *view) in product([*forms(lib)], (0, 1), [*views(lib)]):
-        yield f"the {name} view of {what}, byte_offset {skipped}", form, skipped, *view
+    skipped = ("from its start", 0), ("with a byte_offset", 1)
+    yield from crossed(crossed(forms(lib), skipped), views(lib))
 
 
 def taken_base(lib: Library, form: str, skipped: int, **fields: Any) -> tuple[Offer, Any]:
@@ -247,8 +248,7 @@ def taken_base(lib: Library, form: str, skipped: int, **fields: Any) -> tuple[Of
     offer = compact(lib, form, content=lib.packed(*[9] * skipped, *range(12)), **fields)
     with allowed():
         result = lib.take(offer)
-    if hasattr(lib.source, "make") and not isinstance(result, type(lib.make())):
-        raise NotApplicable(f"what it takes is a {type(result).__name__}")
+    lib.expect_own(result)
     return offer, result
 
 
