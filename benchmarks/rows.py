@@ -48,8 +48,8 @@ _IMPORT = (
 )
 
 _INTO_TORCH = (
-    "torch's exchange table takes most of the time: the two tables alone take "
-    "{{c/{group}/own:floors}} of the {{c/{group}/own:ours}} of the C loop"
+    "the two exchange tables alone take {{c/{group}/own:floors}} of the {{c/{group}/own:ours}} of "
+    "the C loop"
 )
 
 _JAX_BUFFER = (

@@ -81,6 +81,7 @@ class Reference:
         ),
         "offset": lambda x: x.view(tuple(n - 1 for n in x.shape), x.strides, sum(x.strides)),
         "broadcast": lambda x: x.view((2, 4), (x.strides[0], 0)),
+        "column": lambda x: x.view(x.shape[:1], x.strides[:1], x.strides[1]),
     }
 
     def __init__(self) -> None:

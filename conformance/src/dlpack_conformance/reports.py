@@ -44,15 +44,11 @@ def numbers(found: Counter[str]) -> str:
     return ", ".join(f"{found[one]} {one}" for one in reversed(OUTCOMES) if found[one])
 
 
-def counted(count: int, word: str) -> str:
-    return f"{count} {word}{'s' * (count != 1)}"
-
-
 def verdict(report: Report) -> str:
     """The outcomes in a phrase: 201 passed, 3 failed, ..."""
     found = counts(report)
     words = {one: f"{found[one]} {one}" for one in (PASSED, *reversed(BAD))}
-    words[DEVIATES] = counted(found[DEVIATES], "deviation")
+    words[DEVIATES] = f"{found[DEVIATES]} deviation{'s' * (found[DEVIATES] != 1)}"
     words[INVALID] = f"{found[INVALID]} of {INVALID}"
     words[SKIPPED] = f"{found[SKIPPED]} not applicable"
     ended = ["interrupted"] if report["interrupted"] else []

@@ -411,7 +411,7 @@ class Library:
     def expect_own(self, array: Any) -> None:
         """NotApplicable if it is of another type than those that it makes: the functions of a table
         are only for objects of its type."""
-        if hasattr(self.source, "make") and not isinstance(array, type(self.make())):
+        if not isinstance(array, type(self.make())):
             raise NotApplicable(f"what it takes is a {type(array).__name__}")
 
     def exchange_api(self) -> Any:

@@ -276,7 +276,7 @@ def passed(lib: Library, form: str, name: str, device: Any = CPU) -> list[Any]:
 
 
 def sizes(lib: Library) -> Iterator[tuple[Any, ...]]:
-    """Each form, of arrays of several sizes: (name, form, shape, numbers)."""
+    """Each form, of arrays of several sizes: (name, form, shape, numbers, device)."""
     found = [("a table", "table"), *requests(lib), *capsule_forms(lib)]
     many = (1,) * (min(lib.max_ndim, 8) - len(lib.shape)) + lib.shape
     large = lib.padded((1 << 12, 3), 1) if lib.max_ndim > 1 else (3 << 12,)

@@ -195,13 +195,10 @@ def offset_forms(layout: Layout, lib: Library) -> Iterator[tuple[Any, ...]]:
     return beside(forms(lib), ({},) if ascends(layout) else ({}, *OFFSETS))
 
 
-for _name, _layout in LAYOUTS.items():
-    _rule = (
-        f"{_layout.title} arrives and leaves with its values, or is refused, and is released once."
-    )
-    _cases = partial(offset_forms, _layout)
-    check(f"layout.{_name}", DATA, _layout.clause, over=_cases, sentence=_rule)(
-        partial(arrives, layout=_layout)
+for _name, _one in LAYOUTS.items():
+    _rule = f"{_one.title} arrives and leaves with its values, or is refused, and is released once."
+    check(f"layout.{_name}", DATA, _one.clause, over=partial(offset_forms, _one), sentence=_rule)(
+        partial(arrives, layout=_one)
     )
 
 
@@ -248,7 +245,8 @@ def taken_base(lib: Library, form: str, skipped: int, **fields: Any) -> tuple[Of
     offer = compact(lib, form, content=lib.packed(*[9] * skipped, *range(12)), **fields)
     with allowed():
         result = lib.take(offer)
-    lib.expect_own(result)
+    if hasattr(lib.source, "make"):
+        lib.expect_own(result)
     return offer, result
 
 

@@ -768,13 +768,13 @@ def refused_leave_nothing(lib: Library, make: Make, values: Any, refused: dict[s
             raise NotApplicable("it is not refused")
         if before:
             after = Held(lib.either(array))
-            expect_held(after, values)
             was, now = (
                 {**described(one.tensor), "start": None, "flags": one.flags}
                 for one in (before, after)
             )
             if was != now:
                 raise Wrong(f"{was} became {now}")
+            expect_held(after, values)
 
     def step() -> None:
         with suppress(Exception):
