@@ -15,6 +15,7 @@ views = {
     "strided": lambda x: x[:, ::2],
     "reversed": lambda x: x[::-1, :],
     "offset": lambda x: x[1:, 1:],
+    "column": lambda x: x[:, 1],
     "broadcast": lambda x: xp.broadcast_to(x[:2, :1], (2, 4)),
 }
 dtypes = all_but("float16", "bfloat16")

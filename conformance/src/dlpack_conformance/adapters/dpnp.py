@@ -20,6 +20,7 @@ views = {
     "strided": lambda x: x[:, ::2],
     "reversed": lambda x: x[::-1],
     "offset": lambda x: x[1:, 1:],
+    "column": lambda x: x[:, 1],
 }
 dtypes = all_but("bfloat16")
 

@@ -20,6 +20,7 @@ views = {
     "strided": lambda x: x[:, ::2],
     "reversed": lambda x: x[::-1],
     "offset": lambda x: x[1:, 1:],
+    "column": lambda x: x[:, 1],
     "broadcast": lambda x: x[:2, :1].expand(2, 4),
 }
 

@@ -18,6 +18,7 @@ views = {
     "strided": lambda x: x[:, ::2],
     "reversed": lambda x: x[::-1],
     "offset": lambda x: x[1:, 1:],
+    "column": lambda x: x[:, 1],
     "broadcast": lambda x: mx.broadcast_to(x[:2, :1], (2, 4)),
 }
 dtypes = all_but("float64", "complex128")
