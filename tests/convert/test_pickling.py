@@ -141,7 +141,7 @@ def test_the_pickle_keeps_the_memory_alive():
 @pytest.mark.parametrize("device", [(2, 0), (13, 1), (14, 0), (99, 3)])
 def test_device_memory_cannot_be_pickled(device, protocol):
     tensor = fastdl.from_dlpack(capsule_of((3,), device=device))
-    with pytest.raises(TypeError, match=r"cannot be pickled.*to\('cpu'\)"):
+    with pytest.raises(TypeError, match="cannot be pickled.* copy on the host, made with "):
         pickle.dumps(tensor, protocol)
 
 

@@ -102,7 +102,9 @@ def test_no_function_of_cpython_is_used_that_clears():
 TRANSLATE = """
 import os, runpy, setuptools
 setuptools.setup = lambda **arguments: None
-for path in runpy.run_path("setup.py")["c_of_modules"]():
+setup = runpy.run_path("setup.py")
+for path, module in setup["TRANSLATED"].items():
+    setup["translate"](module)
     for line in open(path):
         if "__Pyx_WriteUnraisable(\\"" in line:
             print(path, line.strip())
