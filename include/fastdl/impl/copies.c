@@ -152,9 +152,10 @@ static void fastdl_float_run_(int is_unsigned, int n, fastdl_run_ *run)
     }
 }
 
-/* GCC vectorises a loop of unknown length only at -O3; other compilers do at -O2. */
+/* GCC vectorises a loop of unknown length only at -O3; other compilers do at -O2. The loops of
+ * 64-bit integers cannot be vectorised; they take twice the time across a line of 32 bytes. */
 #if defined(__GNUC__) && !defined(__clang__)
-#define FASTDL_VECTORISED_ __attribute__((optimize("O3")))
+#define FASTDL_VECTORISED_ __attribute__((optimize("O3", "align-loops=32")))
 #else
 #define FASTDL_VECTORISED_
 #endif
