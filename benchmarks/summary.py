@@ -161,6 +161,8 @@ PROSE: dict[str, Callable[[dict[str, Row]], str]] = {
     "adds": over_table,
     "NumPy's arrays": borrowed("borrow_numpy"),
     "fastdl.Tensor": borrowed("borrow_tensor"),
+    "borrowing costs": borrowed("borrow_numpy"),
+    "for a NumPy array,": borrowed("borrow_tensor"),
     "Costs up to": expecting,
 }
 
