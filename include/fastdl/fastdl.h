@@ -1150,7 +1150,7 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * ValueError. Other types can be copied but not converted. The copy lasts until fastdl_release;
  * `flags` contain IS_COPIED. Only host memory is copied: a device tensor must be converted by its
  * own library, and is refused as without the rule. So is an argument that is to be written
- * (FASTDL_WRITABLE), since the caller would not see the result. A copy of more than 64 kB releases
+ * (FASTDL_WRITABLE), since the caller would not see the result. A copy of more than 64 KiB releases
  * the GIL and keeps its source alive meanwhile, unless the source is borrowed through another
  * library's table, which may replace the memory. Other threads may then run Python and change the
  * objects of views that were borrowed before.

@@ -59,6 +59,7 @@ class Thing:
 
 
 NAMELESS = type("Mine", (), {"__module__": 5})
+WITH_ARRAY = type("Series", (), {"__array__": lambda self: np.ones(3), "__module__": "builtins"})
 #: What is no tensor, the name of its type, which is that of its module too unless that is
 #: builtins, and what the message ends with.
 NO_TENSORS = [
@@ -67,6 +68,7 @@ NO_TENSORS = [
     (Thing(), f"{__name__}.Thing", "nor __dlpack__.*"),
     (Thing.Inner(), f"{__name__}.Thing.Inner", "nor __dlpack__.*"),
     (NAMELESS(), "Mine", "nor __dlpack__.*"),
+    (WITH_ARRAY(), "Series", r"__array__ .* fastdl\.asarray\(.*"),
     *((x, type(x).__name__, r"__dlpack__: pass an array, such as numpy.asarray\(x\)")
       for x in ([1.0], (1, 2), range(3), 1, 1.5, True, 1j)),
     *((x, f".*{type(x).__name__}", r".* fastdl\.asarray\(.*")

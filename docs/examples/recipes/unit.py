@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A library of one function, which takes any array and gives back what it was given."""
+"""A library of one function, which takes any array, and returns one of its type if it can."""
 
 from typing import Any, TypeVar
 

@@ -213,20 +213,25 @@ static int fastdl_is_of_numbers_(PyObject *obj)
  * object with a buffer. */
 FASTDL_SHARED_ void fastdl_raise_no_tensor(PyObject *obj)
 {
-    PyObject *buffer = PyMemoryView_FromObject(obj);
+    PyObject *array = NULL, *buffer = PyMemoryView_FromObject(obj);
+    if (fastdl_clear_if_(PyExc_Exception) && buffer == NULL)
+        array = fastdl_optional_attribute_((PyObject *)Py_TYPE(obj), "__array__");
     if (!fastdl_clear_if_(PyExc_Exception))
         return;
     fastdl_raise_about_(
         PyExc_TypeError,
-        buffer != NULL ? "expected a tensor, got '%U', which has a buffer but neither a DLPack "
-                         "exchange table nor __dlpack__: pass fastdl.asarray(...) of it, which "
-                         "shares its memory"
+        buffer != NULL  ? "expected a tensor, got '%U', which has a buffer but neither a DLPack "
+                          "exchange table nor __dlpack__: pass fastdl.asarray(...) of it, which "
+                          "shares its memory"
+        : array != NULL ? "expected a tensor, got '%U', which has __array__ but neither a DLPack "
+                          "exchange table nor __dlpack__: pass fastdl.asarray(...) of it"
         : fastdl_is_of_numbers_(obj)
             ? "expected a tensor, got '%U', which has neither a DLPack exchange table nor "
               "__dlpack__: pass an array, such as numpy.asarray(x)"
             : "expected a tensor, got '%U', which has neither a DLPack exchange table nor "
               "__dlpack__",
         Py_TYPE(obj));
+    Py_XDECREF(array);
     Py_XDECREF(buffer);
 }
 

@@ -61,7 +61,7 @@ WITHOUT_MEMORY = {
 
 
 def explain(x):
-    """The exception for a tensor without memory, or without one shape for it; None for others."""
+    """The exception for a tensor without plain numbers in memory, in one shape; None for others."""
     import torch
 
     names = [cls.__name__ for cls in type(x).__mro__ if cls.__module__.startswith("torch.")]
@@ -72,12 +72,18 @@ def explain(x):
         what = TRANSFORM
     elif x.is_nested:
         what = "that nests others: pass each of x.unbind(), or x.values(), which has all elements"
+    elif x.is_meta:
+        what = "on the device 'meta', which has none: make its elements on another device first"
+    elif x.layout is not torch.strided:
+        what = f"of layout {x.layout}: pass x.to_dense()"
+    elif x.is_quantized:
+        what = "whose elements are quantised: pass x.dequantize(), or x.int_repr() for the integers"
     elif x._is_zerotensor():
         what = "whose zeros are not stored: pass x.clone()"
     else:
         return None
     return refusal(
-        BufferError, f"expected a tensor with memory, got one of type {type_name(x)!r} {what}"
+        BufferError, f"expected numbers in memory, got a tensor of type {type_name(x)!r} {what}"
     )
 
 

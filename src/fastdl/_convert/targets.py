@@ -73,6 +73,8 @@ def target_bridge(target, like) -> Bridge:
         f"{describe_like(like)}"
     )
     check_like(like, package_of(module_name(target)), got, TypeError)
+    if hasattr(target, "__dlpack__"):
+        got += ", which exports tensors and cannot be made of one"
     raise TypeError(
         f"{got}: pass a module with from_dlpack, a type with a DLPack exchange table, or one of "
         f"{', '.join(known_names())}"

@@ -330,7 +330,8 @@ def _refusal(x) -> Exception:
         return ValueError(
             f"expected a dtype of native numbers or bools, got {x!r}, which DLPack cannot describe"
         )
+    hint = nearest(x.__name__, _BY_NAME, _HINTS) if type(x) is type else ""
     return TypeError(
         f'expected a dtype as "float32", (code, bits, lanes), a DType, or a dtype of NumPy, torch '
-        f"or JAX, got {x!r} of type {type_name(x)!r}"
+        f"or JAX, got {x!r} of type {type_name(x)!r}{hint}"
     )

@@ -106,7 +106,8 @@ def values_of(array) -> str:
             if is_known and ((found == array) | (array != array)).all():
                 return f"numpy.array({x}.tolist()) has a type that fits them"
         names = ", ".join(sorted(kind.__name__ for kind in kinds)[:3])
-        return f"convert its elements ({names}) to numbers first"
+        missing = "fill or drop what is None, and " if type(None) in kinds else ""
+        return f"{missing}convert its elements ({names}) to numbers first"
     if dtype.kind in "OTUS":
         return f"numpy.unique({x}, return_inverse=True)[1] has a number for each text"
     if dtype.kind in "mM":

@@ -2,6 +2,8 @@
 """torch's tensors without memory. For each kind: a function that calls another with such a tensor,
 and a pattern for what a refusal says."""
 
+import warnings
+
 import torch
 
 
@@ -69,6 +71,12 @@ def nested(layout):
     return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)
 
 
+def quantized():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)
+
+
 ONES, ROWS = torch.ones(3), torch.ones(2, 3)
 OUTSIDE, NULL = "outside of vmap.*custom_op", "NULL data pointer.*freed.*wraps"
 LACKING = {
@@ -96,6 +104,9 @@ LACKING = {
     "jagged": (holding(lambda: nested(torch.jagged)), r"unbind\(\).*values\(\)"),
     "zeros": (holding(lambda: torch._efficientzerotensor(3)), r"clone\(\)"),
     "zeros, part": (holding(lambda: torch._efficientzerotensor(3)[1:]), r"clone\(\)"),
+    "sparse": (holding(lambda: torch.ones(3).to_sparse()), r"sparse_coo: pass x.to_dense\(\)"),
+    "mkldnn": (holding(lambda: torch.ones(3).to_mkldnn()), r"_mkldnn: pass x.to_dense\(\)"),
+    "quantized": (holding(quantized), r"x.dequantize\(\), or x.int_repr\(\)"),
     "freed": (holding(lambda: freed(0)), NULL),
     "freed, part": (holding(lambda: freed(1)), NULL),
     "freed, far part": (holding(lambda: freed(50_000)), NULL),

@@ -411,8 +411,8 @@ def unknown_keyword(lib: Library, make: Make, values: Any) -> None:
 
 @check("producer.values", DATA, HEADER + ": DLTensor", over=refusable)
 def has_values(lib: Library, make: Make, values: Any, may_refuse: bool, export: Export) -> None:
-    """An export has the shape, the element type and the elements of the array; a new array is not
-    refused to who accepts versioned capsules, or by the table."""
+    """An export has the shape, the element type and the elements of the array; of a new
+    array, versioned capsules are not refused, nor is the table."""
     array = make()
     with allowed(BufferError if may_refuse else ()):
         held = export(array)
