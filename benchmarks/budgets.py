@@ -163,7 +163,7 @@ def growth_rows(groups: dict[str, Samples | str], check: bool) -> list[Row]:
 #: Kind of a group of copies -> what it is, where it is timed, and how often what NumPy needs it may
 #: take.
 COPIES = {
-    "copy": ("copy", "loops alone", 1.0),
+    "copy": ("copy into existing memory", "C loop", 1.0),
     "method": ("Tensor.copy()", "Python loop", None),
     "argument": ("a copy of an argument", "C loop", 1.2),
 }

@@ -9,8 +9,8 @@ reason holds a figure that a later run contradicts.
 from dataclasses import dataclass
 
 _TORCH_COUNTS = (
-    "torch's exchange table takes {c/call_torch_3/tvm_ffi:floors} for three tensors that only "
-    "Python holds, which misses this target by itself. If C++ holds them, too, the table takes "
+    "for three tensors that only Python holds, torch's exchange table alone takes "
+    "{c/call_torch_3/tvm_ffi:floors}, over the target. If C++ holds them, too, the table takes "
     "{c/call_torch_3_held/tvm_ffi:floors}, and the target is met: see "
     "[PyTorch](upstream.md#pytorch)"
 )
@@ -30,7 +30,7 @@ _RESULT = (
     "{c/result_numpy/PyArray_SimpleNew:peers}; fastdl's also makes a Tensor, which owns the memory"
 )
 
-_ROWS = "both copy whole rows at the speed of memory; the difference is less than between two runs"
+_ROWS = "both copy whole rows at the speed of memory; two runs differ by more"
 
 _STRUCT = (
     "the target was set on another machine; on this one, reading the struct alone takes "

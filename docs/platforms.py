@@ -16,7 +16,7 @@ PLATFORMS = [
         "Linux x86-64, glibc",
         f"{CPYTHONS[0]} to {CPYTHONS[-1]}; 3.15 without a GIL",
         "NumPy; on 3.11 [all](#library-by-library)",
-        "**natively**: all tests on 3.11; on the others, those that CPython may affect",
+        "**natively**: all tests on 3.11; elsewhere, those that depend on CPython",
     ),
     (
         "Windows x86-64",
@@ -25,7 +25,7 @@ PLATFORMS = [
         "**under wine 8**, built by MinGW: the wheel, `demo`, `doctor`, all tests not marked "
         "`slow`, except [these](../tests/windows/skipped.py); never built by MSVC",
     ),
-    ("Linux x86-64, musl", "Debian's", "", f"**natively**: `demo`; the rest {COMPILED}"),
+    ("Linux x86-64, musl", "3.11", "", f"**natively**: `demo`; the rest {COMPILED}"),
     ("macOS arm64, x86-64", "", "", f"{COMPILED}, by zig's clang"),
     (
         "CUDA, ROCm",

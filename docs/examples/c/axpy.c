@@ -45,7 +45,7 @@ static PyObject *axpy(PyObject *module, PyObject *arguments)
     return Py_NewRef(Py_None);
 }
 
-/* scaled(a, x): a * x, as a tensor of the framework that x is of. */
+/* scaled(a, x): a * x, as a tensor of x's framework. */
 static PyObject *scaled(PyObject *module, PyObject *arguments)
 {
     double a;
@@ -72,7 +72,7 @@ static PyObject *scaled(PyObject *module, PyObject *arguments)
 
 static PyMethodDef methods[] = {
     {"axpy", axpy, METH_VARARGS, "axpy(a, x, y): adds a * x to y, in place."},
-    {"scaled", scaled, METH_VARARGS, "scaled(a, x): a * x, of the framework that x is of."},
+    {"scaled", scaled, METH_VARARGS, "scaled(a, x): a * x, as a tensor of x's framework."},
     {NULL, NULL, 0, NULL},
 };
 

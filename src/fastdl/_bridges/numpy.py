@@ -131,7 +131,7 @@ def _maker():
 
 
 def _copies(tensor):
-    """packed elements; narrow floats with padding bits other than 0"""
+    """packed elements; floats below 8 bits with padding other than 0"""
     return not is_as_stored(tensor)
 
 
