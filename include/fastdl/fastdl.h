@@ -128,7 +128,7 @@ extern "C" {
 #define FASTDL_ABI_MAJOR 1
 #define FASTDL_ABI_MINOR 0
 
-/* The most dimensions of a tensor. NumPy and torch have the same limit. */
+/* The most dimensions of a tensor, as in NumPy 2. */
 #define FASTDL_MAX_NDIM 64
 
 #if defined(__GNUC__) || defined(__clang__)

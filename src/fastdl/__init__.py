@@ -277,7 +277,7 @@ class use_stream:
     block. To pass such a tensor to another thread before the block ends, call `Tensor.record`
     first.
 
-    ValueError and TypeError as in `from_dlpack`. RuntimeError if a block is entered twice at a
+    ValueError and TypeError as in `Tensor.record`. RuntimeError if a block is entered twice at a
     time, or exited on another thread.
 
     >>> stream = 94_000_000_000_016  # torch.cuda.Stream(), a cuda.core.Stream, a handle, ...

@@ -2,6 +2,7 @@
 """The command line: python -m dlpack_conformance run | pairs | list."""
 
 import argparse
+import json
 import os
 import sys
 from typing import Any
@@ -153,7 +154,7 @@ def every_pair(chosen: argparse.Namespace) -> int:
     found = pairs.measure(chosen.adapters, chosen.limit)
     print("\n".join(pairs.lines(found)))
     if chosen.output:
-        chosen.output.write_text(pairs.as_json(found), "utf-8")
+        chosen.output.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     if found["interrupted"]:
         return 130
     return 0 if found["libraries"] else complain("none of these libraries can be loaded")

@@ -2,7 +2,6 @@
 """Every producer with every consumer, in one process: values, aliasing, read-only, owners."""
 
 import contextlib
-import json
 import sys
 from collections.abc import Iterator
 from itertools import product
@@ -137,10 +136,6 @@ def measure(names: list[str], limit: float = 90.0) -> Found:
 
 
 # ---- output -----------------------------------------------------------------------------------
-
-
-def as_json(found: Found) -> str:
-    return json.dumps(found, indent=1) + "\n"
 
 
 LETTERS = {SHARED: "=", COPIED: "c", REFUSED: "-", WRONG: "W", DIES: "X"}

@@ -352,11 +352,8 @@ class Library:
         """What its table gives; the exception of a refusal."""
         self.expect_own(array)
         status, taken, error = _dlpack.call_from_object(self.table(), array)
-        if status:
-            expect(error is not None, f"it returned {status} without an exception")
-            raise error
+        raise_of_table(status, error)
         expect(taken is not None, "it returned 0 and no managed tensor")
-        expect(error is None, f"it returned 0 and set {error!r}")
         return Held(taken)
 
     # As a consumer.
@@ -395,10 +392,7 @@ class Library:
     def made_by_table(self, given: Any) -> Any:
         """What its table makes of a managed tensor; the exception of a refusal."""
         status, made, error = self.to_object(given)
-        if status:
-            expect(error is not None, f"it returned {status} without an exception")
-            raise error
-        expect(error is None, f"it returned 0 and set {error!r}")
+        raise_of_table(status, error)
         return made
 
     def take_or_skip(self, x: Any, **keywords: Any) -> Any:
@@ -434,6 +428,14 @@ class Library:
         if not known:
             raise NotApplicable("its type has no exchange table of a known layout")
         return known[0]
+
+
+def raise_of_table(status: int, error: "BaseException | None") -> None:
+    """The exception of a table's function; Refused if its status says otherwise."""
+    if status and error is not None:
+        raise error
+    if status or error is not None:
+        raise Refused(f"it returned {status}, and the exception is {error!r}")
 
 
 def names_keyword(error: TypeError, keywords: dict[str, Any]) -> bool:

@@ -324,6 +324,7 @@ def exports(
     return crossed(of(lib), by(lib))
 
 
+plain_exports = partial(exports, of=all_arrays)
 every_export = partial(exports, of=all_arrays, by=owners)
 writable_exports = partial(exports, of=writable_arrays, by=without_copies)
 
@@ -374,7 +375,7 @@ def may_copy(lib: Library, array: Any, held: Held) -> bool:
 # ---- what __dlpack__ and __dlpack_device__ return ---------------------------------------------
 
 
-@check("producer.device", DATA, "array API standard, __dlpack_device__", over=every_export)
+@check("producer.device", DATA, "array API standard, __dlpack_device__", over=plain_exports)
 def device(lib: Library, make: Make, values: Any, export: Export) -> None:
     """`__dlpack_device__()` returns the device of an export as two numbers, the type and the id."""
     array, held = exported(make, export)
@@ -735,7 +736,7 @@ def small_exports(lib: Library, make: Make, values: Any, export: Any) -> None:
         with suppress(BufferError):
             export(array)  # Held releases what it has
 
-    expect_no_leak(step, "exports")
+    expect_no_leak(step, "exports", lib.make)
 
 
 #: Keywords that `__dlpack__` may or must refuse.
@@ -780,7 +781,7 @@ def refused_leave_nothing(lib: Library, make: Make, values: Any, refused: dict[s
         with suppress(Exception):
             lib.export(make(), **refused)
 
-    expect_no_leak(step, "exports refused")
+    expect_no_leak(step, "exports refused", lib.make)
 
 
 @check(
