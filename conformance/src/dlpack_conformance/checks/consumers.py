@@ -316,8 +316,8 @@ def takes_keywords(lib: Library, form: Form) -> None:
 
 @check("consumer.keywords", ERROR, PROTOCOL)
 def keywords_are_valid(lib: Library) -> None:
-    """max_version is at most 1.x, dl_device the requested device or the producer's, copy what is
-    requested or, if the library itself copies, False; no call has an effect on the next."""
+    """max_version is at most 1.x; dl_device the producer's device, or the requested or the host;
+    copy what is requested or, if the library copies, False; no call has an effect on the next."""
     plain = passed(lib, "", "copy")
     if not plain:
         raise NotApplicable("__dlpack__ is not called")
@@ -325,7 +325,7 @@ def keywords_are_valid(lib: Library) -> None:
     with suppress(Exception, NotApplicable):
         here = tuple(map(int, lib.make().__dlpack_device__()))
     for (what, form), device in itertools.product(requests(lib), (CPU, CUDA)):
-        wanted = (device, here) if form.keywords.get("device") is not None else (device,)
+        wanted = (device, here, CPU) if form.keywords.get("device") is not None else (device,)
         for found in passed(lib, form, "copy", device):
             right = found is form.copy or found in plain or (form.copy and found is False)
             expect(right, f"{what}: copy={found!r} is passed")
