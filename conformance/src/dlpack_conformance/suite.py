@@ -434,8 +434,9 @@ def raise_of_table(status: int, error: "BaseException | None") -> None:
     """The exception of a table's function; Refused if its status says otherwise."""
     if status and error is not None:
         raise error
+    said = "without an exception" if error is None else f"and set {error!r}"
     if status or error is not None:
-        raise Refused(f"it returned {status}, and the exception is {error!r}")
+        raise Refused(f"it returned {status} {said}")
 
 
 def names_keyword(error: TypeError, keywords: dict[str, Any]) -> bool:
