@@ -95,7 +95,7 @@ def borrowed(api):
         takes_tables=True,
         deviations=OPEN,
         refuses={"consumer.write-is-seen"},
-        unasked=THREADS | GROWTH,
+        unasked=THREADS | GROWTH | {"consumer.far"},
     )
 
 
