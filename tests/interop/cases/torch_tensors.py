@@ -2,6 +2,7 @@
 """What is particular to torch: gradients, lazy views, tensors without memory, four-bit floats."""
 
 import gc
+import re
 import sys
 import weakref
 from contextlib import suppress
@@ -245,6 +246,25 @@ def test_a_tensor_without_memory_is_refused_with_what_has_it(kind):
 
     run(use)
     assert seen[: len(WAYS)] == list(WAYS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy", "values"),
+    [
+        ("sparse", "x.to_dense()", [1, 1, 1]),
+        ("mkldnn", "x.to_dense()", [1, 1, 1]),
+        ("quantized", "x.dequantize()", [1, 1, 1]),
+        ("quantized", "x.int_repr()", [10, 10, 10]),  # of a scale of 0.1
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_remedy_has_the_values(kind, remedy, values):
+    def use(x):
+        with pytest.raises(BufferError, match=re.escape(remedy)):
+            fastdl.from_dlpack(x)
+        assert fastdl.from_dlpack(eval(remedy, {"x": x})).tolist() == values
+
+    LACKING[kind][0](use)
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)

@@ -333,7 +333,7 @@ def other_arrays(lib: Library) -> list[Any]:
     """Views of arrays of another shape, and read-only ones."""
     found = []
     if lib.has_rank(2) and lib.views:
-        for lock in (lambda x: x, *filter(None, [getattr(lib.source, "read_only", None)])):
+        for lock in filter(None, (lambda x: x, getattr(lib.source, "read_only", None))):
             array = lib.make([[9.0] * 7] * 2)  # which `lock` may lock in place
             found += [*map(lock, [array, *(function(array) for function in lib.views.values())])]
     return found
