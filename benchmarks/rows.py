@@ -30,7 +30,7 @@ _RESULT = (
     "{c/result_numpy/PyArray_SimpleNew:peers}; fastdl's also makes a Tensor, which owns the memory"
 )
 
-_ROWS = "both copy whole rows at the speed of memory; two runs differ by more"
+_ROWS = "both copy whole rows at the speed of memory; two runs differ by more than the miss"
 
 _STRUCT = (
     "the target was set on another machine; on this one, reading the struct alone takes "

@@ -17,7 +17,7 @@
  *   - an official one first (0.8 or newer): this header adds only what that
  *     release did not have yet, and keeps what it has.
  *
- * The layout is frozen by the DLPack project: fields are only ever added behind
+ * The layout is frozen by the DLPack project: fields are only ever added under
  * a new major version. tests/capi/check_abi.c asserts every offset.
  */
 #ifndef FASTDL_DLPACK_H_
@@ -71,7 +71,8 @@ extern "C" {
 #if FASTDL_DLPACK_FOUND == 0
 
 /* The kind of memory `data` lives in. Numbers above the last one here are used by
- * newer releases: treat an unknown number as a name, not as an error.
+ * newer releases: treat an unknown number as another device, not as
+ * an error.
  * 5 and 6 are retired. */
 #ifdef __cplusplus
 typedef enum : int32_t {

@@ -30,7 +30,7 @@
  *
  * or fastdl.c is one of its sources: through a file with `#include <fastdl/fastdl.c>`, through
  * `python -m fastdl --sources` on a command line, or through the CMake target fastdl::source. A
- * module without it does not link; the name of the missing symbol is the instruction.
+ * module without it does not link; the name of the missing symbol says what to do.
  *
  * Requires <Python.h>, and dlpack.h and fastdl.c in the same folder, but no library. C99 and C++17;
  * CPython 3.10 or newer; also with Py_LIMITED_API of 3.10 or newer. Vendor the three files, or
@@ -38,9 +38,9 @@
  * that end in an underscore are private.
  *
  * With the limited API, borrowing costs nearly the same (docs/comparison.md). Without
- * fastdl_import(), a fastdl.c compiled with it cannot detect that a type has changed: it continues
- * to use the exchange table that it found first, even if the type now has another one or none (see
- * "Two tiers").
+ * fastdl_import(), such a build cannot detect that a type has changed: it continues to use the
+ * exchange table that it found first, even if the type now has another one or none (see "Two
+ * tiers").
  *
  * Where FASTDL_NO_PYTHON is defined, only the parts that need no Python are declared: element
  * types, devices, and the geometry of a tensor.
@@ -903,8 +903,8 @@ static inline int fastdl_import(void);
  * cannot either: they count as writable, except from libraries that share values among arrays (JAX,
  * TensorFlow, MLX, PyArrow).
  *
- * Cost after fastdl_import(): the call of the library's own table plus 3 ns (before, plus a check
- * of all sizes); NumPy's arrays 7 ns and fastdl.Tensor 4 ns; for other types one call of
+ * Cost after fastdl_import(): the call of the library's own table plus 2 ns (before it, also a
+ * check of all sizes); NumPy's arrays 4 ns and fastdl.Tensor 2 ns; for other types one call of
  * `__dlpack__` or of the buffer protocol: see fastdl_import(). The first tensor of a type costs a
  * few microseconds. */
 static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
@@ -956,9 +956,9 @@ static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *l
  * fastdl_wrap. On success **out is yours, compact and row-major, with `byte_offset` 0 where `data`
  * is an address: fill it, on the work stream, and pass it to fastdl_wrap. On failure *out is NULL,
  * and the exception is of the type that the library names. For types without their own table,
- * fastdl allocates host memory, aligned to 256 bytes, and CuPy device memory for its arrays; other
- * such types, and fastdl.Tensor, raise BufferError on a device. TypeError if `like` needs
- * fastdl_import(). Costs the library's allocation. */
+ * fastdl allocates host memory, aligned to 256 bytes. Device memory for CuPy's arrays comes from
+ * CuPy; other such types, and fastdl.Tensor, raise BufferError on a device. TypeError if `like`
+ * needs fastdl_import(). Costs the library's allocation. */
 static inline int fastdl_empty(const DLTensor *prototype, PyTypeObject *like,
                                DLManagedTensorVersioned **out);
 
@@ -1002,8 +1002,8 @@ static inline int fastdl_work_stream(const fastdl_view *view, void **stream);
  *
  * Nothing happens for host memory, pinned memory included (wait for your stream before the host
  * reads it), nor if the two streams are the same. Otherwise this costs an event, which is recorded
- * and waited for on the device; the host does not wait. A stream that is made to wait for one in a
- * graph capture joins the capture, as the driver defines it: fastdl_order_back then joins it back.
+ * and waited for on the device; the host does not wait. By the driver's rules, a stream that waits
+ * for one in a graph capture joins the capture, and fastdl_order_back ends that branch of it.
  * The GIL is released during the calls to the driver. BufferError before fastdl_import(), on
  * devices whose streams are not CUDA's or ROCm's, if there is no driver or it fails, and if a
  * stream in a capture would wait for work outside of it. The view is then unchanged. */
@@ -1104,7 +1104,7 @@ typedef struct {
     const fastdl_argument *like;     /* must have the same element type and device as this one */
     const fastdl_argument *no_alias; /* must share no memory with this one */
     size_t no_alias_count;
-    int32_t max_ndim; /* with FASTDL_TRAILING: the most; 1 or 2 dimensions: ndim 1, max_ndim 2 */
+    int32_t max_ndim; /* with FASTDL_TRAILING: the limit; ndim 1 and max_ndim 2 accept 1 or 2 */
 } fastdl_spec;
 
 /* Compares a borrowed tensor with what a function expects, in the order of the members. On failure
@@ -1121,7 +1121,7 @@ typedef struct {
  *
  * A name in `shape` that has no size yet takes that of this tensor, even if the call fails. Two
  * tensors share memory if some byte is in an element of both; if the strides are too complex to
- * decide quickly, overlapping address ranges count as shared memory. Costs up to 4 ns; a message is
+ * decide quickly, overlapping address ranges count as shared memory. Costs up to 2 ns; a message is
  * built only on failure. Needs a thread state only on failure. */
 static inline int fastdl_expect(const fastdl_view *view, const char *name, const fastdl_spec *spec);
 
@@ -1151,9 +1151,9 @@ static inline int fastdl_expect(const fastdl_view *view, const char *name, const
  * `flags` contain IS_COPIED. Only host memory is copied: a device tensor must be converted by its
  * own library, and is refused as without the rule. So is an argument that is to be written
  * (FASTDL_WRITABLE), since the caller would not see the result. A copy of more than 64 KiB releases
- * the GIL and keeps its source alive meanwhile, unless the source is borrowed through another
- * library's table, which may replace the memory. Other threads may then run Python and change the
- * objects of views that were borrowed before.
+ * the GIL and keeps its source alive meanwhile; not if the source is borrowed through the table of
+ * another library, since that library may replace the memory. While the GIL is released, other
+ * threads may run Python and change the objects of views that were borrowed before.
  *
  * FASTDL_ASARRAY: an object without `__dlpack__` and without an exchange table is passed to
  * fastdl.asarray, and the view shows the resulting tensor until fastdl_release. This covers buffers

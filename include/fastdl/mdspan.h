@@ -9,8 +9,9 @@
  *         auto rows = fastdl::mdspan(x);      // extents<int64_t, dynamic_extent, 3>, layout_stride
  *     }
  *
- * Separate from tensor.h, since both are slow to compile. The results are valid as long as the
- * object they were made from: the tensor during its call, a fastdl::owned while it lives.
+ * Kept out of tensor.h, since <span> and <mdspan> are slow to compile. The results are valid as
+ * long as the object they were made from: the tensor during its call, a fastdl::owned while it
+ * lives.
  */
 #ifndef FASTDL_MDSPAN_H_
 #define FASTDL_MDSPAN_H_
@@ -92,8 +93,8 @@ constexpr bool exceeds(int64_t stride, int64_t step, int64_t size)
 
 /* A tensor of a known number of dimensions: with layout_right for c_contiguous, layout_left for
  * f_contiguous, else layout_stride. layout_stride needs positive strides and, of any two
- * dimensions, one whose stride is at least the other's stride times its size: otherwise, as for
- * sliding windows, throws BufferError. */
+ * dimensions, one whose stride is at least the stride times the size of the other: otherwise, as
+ * for sliding windows, throws BufferError. */
 template <typename Tensor> auto mdspan(const Tensor &x)
 {
     using all = detail::constraints_t<Tensor>;

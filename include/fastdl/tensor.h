@@ -102,14 +102,14 @@
  * The installed package
  * ---------------------
  * A module calls fastdl_import() when it receives its first tensor; a missing package is not an
- * error then. Other threads wait for the import. Call fastdl_import() when your module is
- * initialised to import then, and to detect a missing package.
+ * error then. Other threads wait for the import. To import earlier, and to detect a missing
+ * package, call fastdl_import() when your module is initialised.
  *
  *
  * Errors of the members below
  * ---------------------------
- * Thrown as nanobind::python_error or pybind11::error_already_set in a module that uses one of
- * them, otherwise as a fastdl::python_error with the Python exception set.
+ * Thrown as nanobind::python_error or pybind11::error_already_set in a module that uses that
+ * library, otherwise as a fastdl::python_error with the Python exception set.
  */
 #ifndef FASTDL_TENSOR_H_
 #define FASTDL_TENSOR_H_
@@ -1092,17 +1092,17 @@ inline owned_view *keep(PyObject *obj, const char *name, const fastdl_spec *spec
  * those of tensor<...>. It can be moved but not copied. The plain accessors need no GIL, and the
  * destructor takes it; everything else needs it.
  *
- * As a result it becomes an object of the type of an argument: the one it was made like or taken
- * from. */
+ * Returned from a function, it becomes an object of the type of an argument: the one it was made
+ * like or taken from. */
 template <typename... Cs> class FASTDL_VISIBLE_ owned : public detail::reader<Cs...>
 {
     using base = detail::reader<Cs...>;
 
   public:
-    owned() = default; /* none; only operator bool and assignment are allowed */
+    owned() = default; /* empty; only operator bool and assignment are allowed */
 
     /* Consumes `managed`, also on failure; `like`, to which a reference is kept, may be NULL for a
-     * fastdl.Tensor. Throws unless the tensor meets the constraints, whatever its device. */
+     * fastdl.Tensor. Throws unless the tensor meets all constraints but the device's. */
     FASTDL_HIDDEN_ owned(DLManagedTensorVersioned *managed, PyTypeObject *like)
         : base(detail::keep(managed, like, base::spec))
     {

@@ -18,8 +18,8 @@
         finally:
             fastdl.release(&x)
 
-Compile with `fastdl.get_include()` among the include folders; fastdl.c is included. (An extension
-module of several files that include it defines FASTDL_LINKED, and has fastdl.c among its sources.)
+Compile with `fastdl.get_include()` among the include folders; fastdl.c is included. (If several
+files of a module cimport this one, define FASTDL_LINKED, and add fastdl.c to its sources.)
 The compiled module needs fastdl installed only if it requires it: see import_fastdl.
 
 Each name is that of <fastdl/fastdl.h> without its prefix, fastdl_ or FASTDL_, and the header is the
@@ -202,7 +202,7 @@ cdef extern from "<fastdl/fastdl.h>":
     #     try:
     #         fastdl.import_fastdl()
     #     except ImportError:
-    # pass # not installed: __dlpack__ is used
+    #         pass  # not installed: __dlpack__ is used
     int import_fastdl "fastdl_import"() except -1
 
     # A struct for the stack: `cdef fastdl.view x`. Do not copy or assign it.
@@ -210,7 +210,7 @@ cdef extern from "<fastdl/fastdl.h>":
         DLTensor dl
         uint64_t flags
 
-    # Call `release` afterwards, in a `finally`. After a failure that is allowed, so that two
+    # Call `release` afterwards, in a `finally`. It may also be called after a failure, so that two
     # arguments need one `try`:
     #
     #     fastdl.borrow(first, &x)

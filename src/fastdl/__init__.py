@@ -50,8 +50,8 @@ def asarray(
     device: where the result must be, as in fastdl.from_dlpack; None: where x is.
     copy: True always copies, False never does (CopyRequiredError), None copies if it must.
 
-    Uses the first of these interfaces that x has; except for DLPack, one that its type defines
-    precedes one that only the object has:
+    Uses the first of these interfaces that x has. After DLPack, those that its type defines precede
+    those that only the object has:
 
     1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...; or a
        reader of fastdl's, for data that its library cannot export (MXNet, OpenVINO, tinygrad, bools
@@ -70,9 +70,9 @@ def asarray(
     The memory is shared if x shares it and `device` allows it. Pillow, scalars, NumPy arrays in
     another byte order, tables, chunks, Arrow's bools, and Series of some types return a copy, and
     `is_copied` is True. Missing values never become numbers: masked elements, nulls of Arrow and
-    polars (also in lists, structs and dictionaries) and NA of pandas raise a BufferError with their
-    number, also in data held by dask, xarray and narwhals. (NaN is a number.) Arrays with a unit
-    (astropy, pint) raise one, too: see docs/hazards.md.
+    polars (also in lists, structs and dictionaries) and NA of pandas raise a BufferError that
+    counts them, also in data held by dask, xarray and narwhals. (NaN is a number.) Arrays with a
+    unit (astropy, pint) raise one, too: see docs/hazards.md.
 
     The result keeps the memory alive. TypeError if x has none of these. BufferError if DLPack
     cannot describe the data (text, dates, Python objects), or `device` cannot be reached.
@@ -133,7 +133,7 @@ def from_pointer(
     With neither `owner` nor `deleter` you must keep the memory alive.
 
     TypeError: an argument has the wrong type. BufferError: the tensor is invalid, or its stream
-    cannot be ordered. ValueError: the device has no such stream, and as in DType and Device.
+    cannot be ordered. ValueError: the device has no such stream, or as for DType and Device.
 
     >>> import ctypes
     >>> memory = (ctypes.c_int32 * 6)(*range(6))
@@ -160,8 +160,8 @@ def from_managed(address: "SupportsIndex", *, versioned: bool = True) -> Tensor:
     `address` or `versioned`, and if fastdl detects that it has the other form. If it has no
     deleter, keep the memory alive yourself.
 
-    A wrong or freed address crashes the process. The caller orders all work on device memory that
-    was queued before.
+    A wrong or freed address crashes the process. You must order all work that was queued on
+    device memory before the call.
 
     TypeError: an argument has the wrong type. BufferError: the address is 0 or not aligned, or the
     tensor is malformed or of another major version.
@@ -177,7 +177,7 @@ def to_managed(x: "_ArrayLike", /, *, max_version: "tuple[int, int] | None" = (1
     ctypes, cffi, C or Rust.
 
     x: anything that fastdl.asarray accepts.
-    max_version: the newest version that the code behind the address reads, as in `__dlpack__`. From
+    max_version: the newest version that the receiver of the address reads, as in `__dlpack__`. From
         (1, 0) on the result is a DLManagedTensorVersioned; for an older version or None, a
         DLManagedTensor.
 
@@ -186,7 +186,7 @@ def to_managed(x: "_ArrayLike", /, *, max_version: "tuple[int, int] | None" = (1
     the tensor back. Nothing is owned after an exception. Device memory is ready on the default
     stream of its device.
 
-    Errors as of fastdl.asarray. BufferError: the data is read-only, which a DLManagedTensor cannot
+    Errors as for fastdl.asarray. BufferError: the data is read-only, which a DLManagedTensor cannot
     express, or elements share bytes, which needs (1, 1). TypeError, ValueError: `max_version` is
     not a version.
 
@@ -273,7 +273,7 @@ class use_stream:
     stream: as for `Tensor.record`. A stream object is kept alive; if you pass a number, keep the
         stream alive until the block ends.
 
-    Consumers wait for the work that C code queued on `stream`, on tensors that it got within the
+    Consumers wait for the work that C code queued on `stream` for tensors that it got within the
     block. To pass such a tensor to another thread before the block ends, call `Tensor.record`
     first.
 

@@ -189,7 +189,7 @@ REFUSED = {
                           f"'{type(x).__name__}' {CANNOT}expected a tensor, an array or", "")
        for x in (3, None, "text", object())},
     "list": (lambda: [1.0, 2.0], TypeError, f"'list' {CANNOT}expected a tensor, an array or",
-             "numpy.asarray(x) has its numbers"),
+             "pass numpy.asarray(x)"),
     "long name": (LONG, TypeError, CANNOT, "with a function of its own library"),
     "no device": (NO_DEVICE, TypeError, f"NoDevice' {CANNOT}.*not __dlpa", ""),
     "no methods": (NO_METHODS, TypeError, f"NoMethods' {CANNOT}", ""),

@@ -357,7 +357,7 @@ def test_what_a_tensor_says_of_its_memory(memory, said, works, managed_type):
             assert bytes_of(cuda.sim, copied(tensor)) == b"\x07" * 4
         else:
             with pytest.raises(
-                BufferError, match=r"CUDA driver reports that its data, at 0x\w+, is on"
+                BufferError, match=r"CUDA driver reports that the data, at 0x\w+, is on"
             ):
                 copied(tensor)
         del tensor

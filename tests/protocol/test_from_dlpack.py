@@ -95,9 +95,9 @@ def test_capsules_with_copy_and_device():
 @pytest.mark.parametrize("x", [b"abc", bytearray(4), memoryview(b"a")])
 def test_a_buffer_is_no_producer_but_asarray_makes_one(x):
     for enter in (fastdl.from_dlpack, consumer.from_dlpack):
-        with pytest.raises(TypeError, match=r"fastdl\.asarray\(\.\.\.\)"):
+        with pytest.raises(TypeError, match=r"pass fastdl\.asarray\(x\)"):
             enter(x)
-        with pytest.raises(TypeError, match=r"table: numpy\.asarray\(x\) has its numbers$"):
+        with pytest.raises(TypeError, match=r"table: pass numpy\.asarray\(x\)$"):
             enter([1.0])
 
 

@@ -221,10 +221,10 @@ FASTDL_SHARED_ void fastdl_raise_no_tensor(PyObject *obj)
     fastdl_raise_about_(
         PyExc_TypeError,
         buffer != NULL  ? "expected a tensor, got '%U', which has a buffer but neither a DLPack "
-                          "exchange table nor __dlpack__: pass fastdl.asarray(...) of it, which "
-                          "shares its memory"
+                          "exchange table nor __dlpack__: pass fastdl.asarray(x), which "
+                          "shares the memory"
         : array != NULL ? "expected a tensor, got '%U', which has __array__ but neither a DLPack "
-                          "exchange table nor __dlpack__: pass fastdl.asarray(...) of it"
+                          "exchange table nor __dlpack__: pass fastdl.asarray(x)"
         : fastdl_is_of_numbers_(obj)
             ? "expected a tensor, got '%U', which has neither a DLPack exchange table nor "
               "__dlpack__: pass an array, such as numpy.asarray(x)"

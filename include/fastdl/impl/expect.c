@@ -283,9 +283,8 @@ static PyObject *fastdl_put_mismatch_(fastdl_text_ *text, const fastdl_view *vie
     switch (mismatch) {
     case FASTDL_WRONG_SPEC_:
         fastdl_put_(text, "a specification %s: the function itself is at fault",
-                    fastdl_refers_ahead_(spec)
-                        ? "that refers to earlier arguments, got one that is not borrowed yet"
-                        : "with ndim as well as shape, got ndim 0");
+                    fastdl_refers_ahead_(spec) ? "that refers to earlier arguments, got a later one"
+                                               : "with ndim as well as shape, got ndim 0");
         return PyExc_ValueError;
     case FASTDL_READ_ONLY_:
         fastdl_put_(text, "a writable tensor, got a read-only one: pass a writable copy");
@@ -380,8 +379,8 @@ static int fastdl_requires_grad_(PyObject *obj, const char *name)
     if (answer <= 0)
         return answer;
     PyErr_Format(PyExc_BufferError,
-                 "%s: expected a writable tensor, got one that requires grad while gradients are "
-                 "recorded, which would miss the write: call within torch.no_grad(), or pass a "
+                 "%s: expected a writable tensor, got one that requires grad while autograd "
+                 "records, which would miss the write: call within torch.no_grad(), or pass a "
                  "detached tensor",
                  name);
     return -1;

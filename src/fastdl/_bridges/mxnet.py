@@ -21,7 +21,7 @@ def read(x):
     if name not in (*NUMBERS, "bfloat16"):
         raise BufferError(
             f"expected an mxnet.nd.NDArray of numbers, got elements of type {name}, which MXNet "
-            f"exports as others: convert them first, with x.astype('uint8')"
+            f"exports as another type: convert them first, with x.astype('uint8')"
         )
     return exchange.from_dlpack(x.to_dlpack_for_write())
 

@@ -12,7 +12,9 @@ def make(tensor, like):
 
     if not tensor.device.is_host and tensor.device.id >= gpus():
         # TensorFlow would free the tensor that it refuses, and the capsule would free it again.
-        raise BufferError(f"it has no {tensor.device}: pass device='cpu' for a copy on the host")
+        raise BufferError(
+            f"no {tensor.device} in TensorFlow: pass device='cpu' for a copy on the host"
+        )
     return dlpack.from_dlpack(tensor.__dlpack__())
 
 

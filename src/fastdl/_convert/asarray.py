@@ -72,9 +72,9 @@ def asarray(x, device: "Device | None" = None, copy=None) -> Tensor:
         return tensor
     raise refusal(
         TypeError,
-        f"expected a tensor, an array or a buffer, got {type_name(x)!r}, which has neither "
-        f"__dlpack__ nor __cuda_array_interface__, a buffer, __array_interface__, __array__, or "
-        f"Arrow's __arrow_c_array__ or __arrow_c_stream__{_remedy(x)}",
+        f"expected a tensor, an array or a buffer, got {type_name(x)!r}, which has none of "
+        f"these: __dlpack__, __cuda_array_interface__, a buffer, __array_interface__, __array__, "
+        f"__arrow_c_array__, __arrow_c_stream__{_remedy(x)}",
     )
 
 
@@ -147,9 +147,9 @@ def _remedy(x) -> str:
     if isinstance(x, dict) or any(map(exchange.is_producer, few)):
         return ": fastdl.convert_tree(x, fastdl.Tensor) converts each tensor in it"
     if isinstance(x, OF_NUMBERS):
-        return ": numpy.asarray(x) has its numbers"
+        return ": pass numpy.asarray(x)"
     if hasattr(type(x), "get_obj"):
-        return ": x.get_obj() has the buffer that multiprocessing locks"
+        return ": pass x.get_obj(), the buffer that x locks"
     module = type(x).__module__
     if module == "_cffi_backend":
         return (

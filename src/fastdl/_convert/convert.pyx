@@ -798,7 +798,7 @@ cdef object node(object x, walk *w, const step *last):
 def convert_tree(tree, like, *, device=None, copy=None):
     """A tree of containers with each tensor in it converted, as by fastdl.convert.
 
-    tree: nested dicts, lists, tuples, named tuples (also those of C, as torch.max returns them),
+    tree: nested dicts, lists, tuples, named tuples (also those made in C, such as torch.max's),
         and subclasses of dict that can be made of a list of pairs (further attributes are lost). A
         tensor is an object whose type has `__dlpack__`, an exchange table or
         `__cuda_array_interface__`, or is one that fastdl.convert makes, such as pandas.Series.

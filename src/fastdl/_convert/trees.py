@@ -69,8 +69,8 @@ def rebuilt(x, contents, steps):
     except Exception as error:
         cause = error
     raise TypeError(
-        f"{place(steps)}: expected a subclass of dict that can be made of a list of pairs, and has "
-        f"those then, got {type_name(x)!r}: pass dict(x) instead"
+        f"{place(steps)}: expected a subclass of dict that, made of a list of pairs, has exactly "
+        f"those, got {type_name(x)!r}: pass dict(x) instead"
     ) from cause
 
 

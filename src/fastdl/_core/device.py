@@ -95,8 +95,8 @@ class Device:
     Made from any of:
 
     - a name: "cpu", "cuda:1"; without a number it is the first of its type, and so is a DeviceType;
-    - a device of torch, JAX, CuPy, cuda.core or tvm-ffi, which is not imported for that (CUDA's and
-      ROCm's without a number are the first); or any object with `__dlpack_device__` that is not a
+    - a device of torch, JAX, CuPy, cuda.core or tvm-ffi, without importing them (CUDA's and ROCm's
+      without a number are the first); or any object with `__dlpack_device__` that is not a
       tensor;
     - the two numbers of a DLDevice: `Device(2, 1)`, `Device((2, 1))`. Types unknown to DLPack 1.3
       are passed through unchanged.

@@ -59,7 +59,7 @@ class DType:
 
     - a name: NumPy's, or else ml_dtypes' ("float32", "bool", "bfloat16", "float8_e4m3fn"), followed
       by "x4" for vectors of four lanes; or one of the array interface ("f4", "<i8");
-    - a dtype of NumPy, ml_dtypes, JAX, torch or MLX, which is not imported for that; or any object
+    - a dtype of NumPy, ml_dtypes, JAX, torch or MLX, without importing them; or any object
       with `__dlpack_data_type__`;
     - the numbers of a DLDataType, of one lane unless given: `DType(2, 32)`, `DType((2, 32, 1))`.
       Types unknown to DLPack are passed through, with a name made of their numbers.
@@ -106,7 +106,7 @@ class DType:
             "code": "The DLDataTypeCode, an int.",
             "format": "The PEP 3118 format of one lane, or None if it has none.",
             "itemsize": "Bytes of one element by itself; fewer than 8 bits count as 1.",
-            "lanes": "How many numbers an element has: 1 but for vector types.",
+            "lanes": "How many numbers an element has: 1, except for vector types.",
             "name": "NumPy's name, or ml_dtypes' if NumPy has none, followed by xN for N lanes.",
         }
 

@@ -503,9 +503,9 @@ def register_exchange_api(cls, table, /):
         stay valid until the process ends.
 
     Registering again replaces the table. TypeError if `cls` is not a type or `table` neither of
-    these. ValueError for an int that is not positive or larger than an address, and if no table
-    of the chain has major version 1 and all its mandatory functions. The next use of the type
-    costs a few microseconds more.
+    these. ValueError for an int that is larger than an address or not positive, and if no table
+    of its `prev_api` chain has major version 1 and all its mandatory functions. The next use of
+    the type costs a few microseconds more.
 
     >>> class My:  # its library would supply the table
     ...     pass

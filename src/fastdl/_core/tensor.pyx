@@ -241,7 +241,7 @@ def empty(shape, dtype="float32", device="cpu"):
 
     The tensor owns its memory. MemoryError if memory runs out. ValueError or TypeError for an
     invalid shape. BufferError for other devices: allocate there with your library, and import the
-    result. Other errors as of DType and Device.
+    result. Other errors as for DType and Device.
 
     >>> tensor = fastdl.empty((2, 3), "bfloat16")
     >>> tensor.shape, tensor.nbytes, tensor.data_ptr % 256
@@ -733,8 +733,8 @@ cdef class Tensor:
     Made by `fastdl.from_dlpack`, `fastdl.asarray` and `fastdl.empty`, never by calling the type.
     It refers to memory that a library (or fastdl) owns, keeps that memory alive, and can be passed
     to any consumer of DLPack, the buffer protocol, `__array__`, the array interfaces or Arrow. Its
-    shape, type and device are immutable. Host tensors can be pickled, from protocol 5 on out of
-    band without a copy.
+    shape, type and device are immutable. Host tensors can be pickled; with protocol 5,
+    out-of-band buffers avoid the copy.
 
     int, float, complex, round, math and format accept a host tensor of exactly one element as a
     number; an integer without dimensions is also an index. `x in tensor` compares the number x with
@@ -1052,8 +1052,8 @@ cdef class Tensor:
         """A view with a new dimension of size 1.
 
         axis: the index of the new dimension in the view, an int from 0 to ndim; negative ones count
-            from the
-        last of the view. ValueError for another axis, or if there are 64 dimensions already.
+            from the view's last dimension. ValueError for another axis, or if there are 64
+            dimensions already.
 
         >>> x = fastdl.empty((2, 3))
         >>> x.unsqueeze(0).shape, x.unsqueeze(-1).shape
@@ -1284,8 +1284,9 @@ cdef class Tensor:
         """Declares that only work already queued on `stream` still uses the tensor.
 
         The producer may reuse the memory as soon as the tensor is dropped, and does not know
-        `stream`. If its type has an exchange table, its library's current stream waits for
-        `stream`; otherwise this call waits on the host. Drop the tensor and its views afterwards.
+        `stream`. If the producer's type has an exchange table, that library's current stream waits
+        for `stream`; otherwise this call waits on the host. Drop the tensor and its views
+        afterwards.
         """
         policy.streams.release(self, stream)
 

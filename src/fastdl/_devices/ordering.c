@@ -550,9 +550,9 @@ static int refuse_unrecorded(const fdl_driver *driver, fdl_failure *failure)
 {
     fdl_failure why = *failure;
     return fdl_refuse(failure,
-                      "%.120s; without it pass stream=-1 once the producer's work has ended, or "
+                      "%.120s; without one pass stream=-1 once the producer's work has ended, or "
                       "import and export on the default stream",
-                      driver == NULL ? why.text : "there was no driver when it was imported");
+                      driver == NULL ? why.text : "there was no driver at the import");
 }
 
 int fdl_work_order(fdl_work *work, int64_t stream, fdl_failure *failure)
@@ -690,7 +690,7 @@ static int order_checked(fdl_driver *driver, int32_t ordinal, int64_t source, in
         return order_streams(driver, ordinal, source, stream, failure);
     return fdl_refuse(failure, "a graph is being captured, and cannot wait for a stream outside of "
                                "it: wait for that stream's work before the capture, and do not "
-                               "order the two in it");
+                               "order the two streams during it");
 }
 
 int fdl_order_streams(DLDevice device, int64_t source, int64_t stream, fdl_failure *failure)

@@ -106,9 +106,9 @@ int fdl_pointer_check(fdl_driver *driver, const DLTensor *tensor, fdl_failure *f
         (said.device_type == kDLCUDAManaged && may_be_managed(driver, pointer)))
         return 0;
     if (found.device_type == kDLCPU)
-        return fdl_refuse(failure, "the %s driver has no record of the address %#llx of its data",
+        return fdl_refuse(failure, "the %s driver has no record of the address %#llx of the data",
                           driver->name, address);
-    return fdl_refuse(failure, "the %s driver reports that its data, at %#llx, is on %s:%d",
+    return fdl_refuse(failure, "the %s driver reports that the data, at %#llx, is on %s:%d",
                       driver->name, address, fastdl_find_device((int32_t)found.device_type)->name,
                       (int)found.device_id);
 }

@@ -48,7 +48,7 @@ def _shaped(tensor, metadata: "bytes | None"):
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise refusal(
             BufferError,
-            f"expected the metadata of a fixed_shape_tensor of {core.describe(tensor)}, got "
+            f"expected metadata of a fixed_shape_tensor that fits {core.describe(tensor)}, got "
             f"{metadata!r}",
         ) from error
     return core.mark_copied(shaped) if tensor.is_copied else shaped

@@ -190,7 +190,7 @@ def acquire(x, plan):
     raise refusal(
         BufferError,
         f"{type_name(x)!r} ignores `stream`, so its pending work is not ordered: "
-        f"synchronize first, then pass fastdl.from_dlpack(x, stream=-1)",
+        f"synchronize first, then call fastdl.from_dlpack(x, stream=-1)",
     )
 
 
@@ -327,18 +327,18 @@ def acquire_over_protocol(x, source=None):
 def _remedy(x) -> str:
     """The end of a message about an object that is not a producer: the remedy."""
     if isinstance(x, OF_NUMBERS):
-        return ": numpy.asarray(x) has its numbers"
+        return ": pass numpy.asarray(x)"
     if isinstance(x, dict):
         return ": fastdl.convert_tree(x, fastdl.Tensor) converts each tensor in it"
     try:
         if not isinstance(x, type):
             for name in _OLDER_PROTOCOLS:
                 if hasattr(x, name):
-                    return f": pass fastdl.asarray(...) of it, which reads {name}"
+                    return f": pass fastdl.asarray(x), which reads {name}"
         memoryview(x).release()
     except Exception:  # an unavailable buffer: a closed mmap, a released memoryview
         return ""
-    return ": pass fastdl.asarray(...) of it, which shares its memory"
+    return ": pass fastdl.asarray(x), which shares the memory"
 
 
 #: Python's own numbers, and what may consist of them.

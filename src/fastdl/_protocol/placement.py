@@ -31,10 +31,8 @@ def mark_unless_shared(tensor, read):
 def copy_obstacle(source: Device, target: Device) -> str | None:
     """The reason why fastdl cannot copy from `source` to `target`; None if it can."""
     if target != CPU:
-        line = "do that with the library of the data"
-        if source == target:
-            line = "copy it with its own library"
-        elif target.type in (DeviceType.CUDA, DeviceType.ROCM):
+        line = "copy it with its own library"
+        if source != target and target.type in (DeviceType.CUDA, DeviceType.ROCM):
             line = f"a library can do this: fastdl.convert(x, torch.Tensor, device={str(target)!r})"
         return f"fastdl copies to ordinary host memory only; {line}"
     if source.is_host:

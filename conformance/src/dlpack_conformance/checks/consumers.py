@@ -292,21 +292,21 @@ DeviceType = IntEnum("DeviceType", {"CPU": 1})
 
 @check("consumer.values", DATA, ARRAY_API, over=sizes)
 def values_arrive(lib: Library, form: str, shape: Any, numbers: Any, device: Any) -> None:
-    """The values and the shape of a producer arrive, by its table if the library reads tables, also
-    if its device type is an Enum."""
+    """The values and the shape of a producer arrive, also if its device type is an Enum; a library
+    that reads tables uses its table."""
     before = _dlpack.table_calls()
     offer = compact(lib, form, shape=shape, content=packed(numbers, lib.dtype), device=device)
     result = taken(lib, offer)
     expect(lib.values(result) == in_shape(numbers, shape), "it has other values")
     if 1 not in offer.counts():  # or the memory is overwritten
         one = compact(lib, form, shape=lib.padded((1,), 1), data=offer_address(offer))
-        expect(flat(lib.values(taken(lib, one))) == numbers[:1], "its first element is another")
+        expect(flat(lib.values(taken(lib, one))) == numbers[:1], "its first element is wrong")
     expect(form != "table" or _dlpack.table_calls() > before, "the table was not used")
 
 
 @check("consumer.takes-keywords", ERROR, ARRAY_API, over=lambda lib: all_forms(lib, "versioned"))
 def takes_keywords(lib: Library, form: Form) -> None:
-    """copy=None and device=None are taken, and copy= and device= together if each is alone."""
+    """copy=None and device=None are accepted; copy= and device= together, if each alone is."""
     for name, value in ((None, None), *form.keywords.items()):
         with allowed(() if value is None and name else Exception):
             lib.take_or_skip(compact(lib, "versioned"), **({name: value} if name else {}))
@@ -316,8 +316,8 @@ def takes_keywords(lib: Library, form: Form) -> None:
 
 @check("consumer.keywords", ERROR, PROTOCOL)
 def keywords_are_valid(lib: Library) -> None:
-    """max_version is at most 1.x; dl_device the producer's device, or the requested or the host;
-    copy what is requested or, if the library copies, False; no call has an effect on the next."""
+    """max_version is at most 1.x; dl_device is the producer's device, the requested one or the
+    host; copy is as requested or, if the library copies, False; no call affects the next."""
     plain = passed(lib, "", "copy")
     if not plain:
         raise NotApplicable("__dlpack__ is not called")
@@ -349,8 +349,8 @@ def keywords_are_valid(lib: Library) -> None:
     over=lambda lib: beside(all_forms(lib), ({}, {"manager_ctx": False})),
 )
 def released_once(lib: Library, form: str, fields: Any) -> "str | None":
-    """The deleter is called once, at the latest when the array is gone, or was refused; also with a
-    manager_ctx of NULL, which is the producer's."""
+    """The deleter is called once, at the latest when the array is gone, or was refused; also if
+    manager_ctx, which is the producer's own, is NULL."""
     return taken_and_released(lib, compact(lib, form, **fields))
 
 
@@ -378,7 +378,7 @@ def outlives_the_producer(lib: Library, form: str) -> None:
     over=capsule_forms,
 )
 def renames_the_capsule(lib: Library, form: str) -> "str | None":
-    """A capsule that was taken has 'used_' before its name: 'used_dltensor', or
+    """A consumed capsule has 'used_' before its name: 'used_dltensor', or
     'used_dltensor_versioned'."""
     offer, kept = keeping(lib, form)
     result = taken(lib, offer)
@@ -435,8 +435,8 @@ def small_imports(lib: Library, form: str, changes: dict[str, Any]) -> None:
 
 @check("consumer.write-is-seen", DATA, ARRAY_API + ": copy", over=forms)
 def write_is_seen(lib: Library, form: str) -> None:
-    """A write to the producer's memory is seen in the array, unless that is a copy; and a write to
-    the array in the producer's memory, unless it is read-only."""
+    """Unless it is a copy, the array shows writes to the producer's memory and, unless it is
+    read-only, that memory shows writes to the array."""
     offer = compact(lib, form)
     result = taken(lib, offer)
     if copies(lib, result, offer):
@@ -458,8 +458,8 @@ def write_is_seen(lib: Library, form: str) -> None:
     over=lambda lib: crossed(forms(lib), (("exported", False), ("taken again", True))),
 )
 def round_trip(lib: Library, form: str, takes: bool) -> None:
-    """An array that was taken is exported, and taken again, with the same values. The memory is
-    kept, and released once, when all are gone."""
+    """An imported array is exported, and imported again, with the same values. The memory is kept
+    until all are gone, and released once."""
     offer = compact(lib, form)
     result = taken(lib, offer)
     lib.expect_own(result)
@@ -477,7 +477,7 @@ def round_trip(lib: Library, form: str, takes: bool) -> None:
 
 @check("consumer.not-a-producer", DEVIATION, ARRAY_API)
 def not_a_producer(lib: Library) -> None:
-    """An object without `__dlpack__` is a TypeError or an AttributeError."""
+    """An object without `__dlpack__` raises TypeError or AttributeError."""
     lib.optional("from_dlpack")
     device_only = type("Device", (), {"__dlpack_device__": lambda self: (1, 0)})()
     for x in (object(), device_only):
@@ -494,7 +494,7 @@ def not_a_producer(lib: Library) -> None:
     over=forms,
 )
 def null_deleter(lib: Library, form: str) -> None:
-    """A managed tensor without a deleter is taken: there is nothing to call."""
+    """A managed tensor without a deleter is imported: there is nothing to call."""
     arrives(lib, form, "a NULL deleter", deleter=False)
     empty, scalar = {"shape": lib.padded((0,), 1)}, {"shape": (), "strides": ()}
     for fields in ({"dtype": (200, 32, 1)}, {"device": (999, 0)}, empty, scalar):
@@ -522,7 +522,7 @@ def equivalents(lib: Library) -> Iterator[tuple[Any, ...]]:
 
 @check("consumer.equivalents", ERROR, HEADER + ": DLTensor", over=equivalents)
 def equivalent(lib: Library, form: str, usual: dict[str, Any], other: dict[str, Any]) -> None:
-    """NULL where it is allowed, and any stride of a dimension of one element, are taken if the
+    """NULL where it is allowed, and any stride of a dimension of one element, are accepted if the
     usual description of the array is."""
     if not lib.has_rank(len(usual["shape"])):
         raise NotApplicable("has no such array")
@@ -541,7 +541,7 @@ def one_byte(lib: Library) -> tuple[int, int, int]:
 
 @check("consumer.long", DATA, HEADER + ": DLTensor.shape", over=forms)
 def long(lib: Library, form: str) -> None:
-    """A dimension of more than 32 bits is exported again as it was taken, or is refused."""
+    """A dimension of more than 32 bits is exported again as it was imported, or is refused."""
     lib.optional("make")
     shape = (0, (1 << 32) + 2)
     if not lib.has_rank(2):
@@ -556,7 +556,7 @@ def long(lib: Library, form: str) -> None:
 
 @check("consumer.far", DATA, HEADER + ": DLTensor.strides", over=forms)
 def far(lib: Library, form: Form) -> None:
-    """Elements that are 2^32 bytes apart, or from `data`, arrive, or are refused."""
+    """Elements 2^32 bytes apart, or that far from `data`, arrive, or are refused."""
     if not lib.has_rank(1) or (form.keywords and form != "versioned"):
         raise NotApplicable("has no such array, or form")
     near, step = compact(lib, form), 1 << 32
@@ -587,7 +587,7 @@ def far(lib: Library, form: Form) -> None:
     PROTOCOL + ": max_version: 'the consumer must verify the version'; apache/arrow#51122",
 )
 def takes_legacy(lib: Library) -> None:
-    """A producer that has legacy capsules only is taken, or refused with a BufferError."""
+    """A producer of legacy capsules only is imported, or refused with a BufferError."""
     with allowed(BufferError):
         result = lib.take(compact(lib, "legacy"))
     expect_values(lib, result, lib.rows)
@@ -597,7 +597,7 @@ check(
     "versions.takes-versioned",
     DEVIATION,
     PROTOCOL + ": max_version",
-    sentence="A producer that has versioned capsules only is taken.",
+    sentence="A producer of versioned capsules only is imported.",
 )(partial(arrives, form="versioned", what="a versioned capsule"))
 
 
@@ -627,8 +627,8 @@ def of_next_major(lib: Library, form: str, **fields: Any) -> Offer:
     over=versioned_forms,
 )
 def refuses_next_major(lib: Library, form: str) -> None:
-    """Version 2.0, whose layout is not known, is refused, and released once by its deleter, if it
-    has any."""
+    """A tensor of version 2.0, of unknown layout, is refused, and released once by its deleter, if
+    it has one."""
     expect(taken_and_released(lib, of_next_major(lib, form)), "version 2.0 was accepted")
     with suppress(Exception):
         lib.take(of_next_major(lib, form, deleter=False))
@@ -641,8 +641,8 @@ def refuses_next_major(lib: Library, form: str) -> None:
     over=lambda lib: beside(flagged_forms(lib), ({"version": (1, 99)}, {"flags": 1 << 40})),
 )
 def next_minor(lib: Library, form: str, fields: Any) -> None:
-    """Version 1.99 is taken, with flags that are not defined yet, which are not exported again."""
-    result = taken(lib, compact(lib, form, **fields), "that")
+    """Version 1.99 is imported, and so are flags not defined yet, which are not exported again."""
+    result = taken(lib, compact(lib, form, **fields), "the version or the flag")
     expect_values(lib, result, lib.rows)
     held = again(lib, result)
     version = held and held.fields()["version"]
@@ -700,7 +700,7 @@ def read_only_is_told(lib: Library, form: str, flags: int) -> None:
     over=flagged_forms,
 )
 def by_its_flag_only(lib: Library, form: str) -> None:
-    """No other flag than READ_ONLY makes an array read-only, and no other array."""
+    """An array is read-only by its own READ_ONLY flag only, not by another flag or array."""
     is_read_only = lib.optional("is_read_only")
     if is_read_only(taken(lib, compact(lib, form))):
         raise NotApplicable("all arrays are read-only")
@@ -717,7 +717,7 @@ check(
     DEVIATION,
     ARRAY_API + ": read-only; data-apis/array-api#191; jax-ml/jax#40789",
     over=flagged_forms,
-    sentence="READ_ONLY memory is taken, not refused.",
+    sentence="READ_ONLY memory is imported, not refused.",
 )(partial(arrives, what="READ_ONLY memory", flags=structs.READ_ONLY))
 
 
@@ -743,7 +743,7 @@ def consumer_passes_none(lib: Library, form: str) -> None:
 
 @check("streams.never-zero", MEMORY, PROTOCOL + ": stream: '0 is disallowed'", over=requests)
 def never_zero(lib: Library, form: str) -> str:
-    """The consumer of data on CUDA never passes stream 0, which has no meaning there."""
+    """The consumer of data on CUDA never passes stream 0, which would be ambiguous."""
     found = passed(lib, form, "stream", CUDA)
     expect(not any(one is not None and one == 0 for one in found), f"stream was {found}")
     return f"stream was {found}" if found else "did not ask"
@@ -909,7 +909,7 @@ def lanes_are_taken(lib: Library, form: str) -> None:
 # ---- failure ----------------------------------------------------------------------------------
 
 
-class Mishap(Exception):
+class OwnError(Exception):
     """What a producer raises."""
 
 
@@ -954,7 +954,7 @@ def error_passes(lib: Library, form: str, when: str, kind: type[BaseException]) 
 
 for _name, _kind in {
     "failure.buffererror-passes": BufferError,
-    "failure.any-error-passes": Mishap,
+    "failure.any-error-passes": OwnError,
     "failure.interrupt-passes": KeyboardInterrupt,  # no Exception, so that nobody swallows it
 }.items():
     check(
@@ -962,7 +962,7 @@ for _name, _kind in {
         ERROR,
         ARRAY_API + ": 'must propagate'",
         over=lambda lib: beside(requests(lib), ("always", "for the keywords", "after a TypeError")),
-        sentence=f"A {_kind.__name__} of a producer reaches the caller; no other call hides it.",
+        sentence=f"A producer's {_kind.__name__} reaches the caller; no other call hides it.",
     )(partial(error_passes, kind=_kind))
 
 
@@ -990,7 +990,7 @@ def typeerror_is_told(lib: Library, form: Form) -> None:
     "failure.device-error-passes",
     ERROR,
     ARRAY_API,
-    over=lambda lib: crossed(requests(lib), (("a Mishap", Mishap), ("a BufferError", BufferError))),
+    over=lambda lib: crossed(requests(lib), (("own", OwnError), ("a BufferError", BufferError))),
 )
 def device_error_passes(lib: Library, form: str, kind: type[Exception]) -> "str | None":
     """An exception of `__dlpack_device__` reaches the caller, if the method is called."""
@@ -1042,10 +1042,10 @@ def wrong_answers(lib: Library) -> Iterator[tuple[Any, ...]]:
 
 @check("failure.another-answer", MEMORY, PYTHON + ": the capsule's name", over=wrong_answers)
 def another_answer(lib: Library, form: str, act: Any) -> None:
-    """A `__dlpack__` that returns anything but a capsule with one of the two names is an error, and
-    a capsule with another name is left to its owner."""
+    """A `__dlpack__` that returns anything but a capsule with one of the two names raises an error,
+    and a capsule with another name is left to its owner."""
     offer = compact(lib, form, act=act)
-    expect_error(Exception, lambda: lib.take(offer), "that")
+    expect_error(Exception, lambda: lib.take(offer), "the answer")
     if offer.given:
         expect_released(offer, "after the error")
 
@@ -1082,7 +1082,7 @@ def used_capsule(lib: Library, form: str) -> None:
     over=requests,
 )
 def stream_only_producer(lib: Library, form: Form) -> None:
-    """A producer of 2021, whose `__dlpack__` takes stream and nothing else, is taken; what it made
+    """A producer of 2021, whose `__dlpack__` takes only stream, is imported; what it made
     before it refused a keyword is released."""
     taken_and_released(lib, compact(lib, form, act=refusing_keywords))
 

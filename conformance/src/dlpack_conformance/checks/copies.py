@@ -69,7 +69,7 @@ def true_is_a_copy(lib: Library, make: Make, values: Any, form: Any) -> None:
             lib.source.write(array, lib.numbers(50.0))
             values = lib.values(array)
         found = Held(form(array)).values()
-        expect(found == values, f"of {values} the next copy has {found}")
+        expect(found == values, f"the next copy has {found}, not {values}")
 
 
 @check(
@@ -94,7 +94,7 @@ def false_shares(lib: Library, make: Make, values: Any, form: Any) -> None:
         first, second = (Held(form(array)) for _ in range(2))
     address = getattr(lib.source, "address", None)
     own = first.start if address is None else address(array)
-    expect({first.start, second.start} == {own}, "it is other memory")
+    expect({first.start, second.start} == {own}, "the memory is not shared")
     expect(not (first.flags or 0) & structs.IS_COPIED, "it has IS_COPIED")
 
 
@@ -107,7 +107,7 @@ def false_shares(lib: Library, make: Make, values: Any, form: Any) -> None:
 def host_is_exported(
     lib: Library, make: Make, values: Any, device: Any, more: dict[str, Any]
 ) -> None:
-    """`__dlpack__(dl_device=(1, 0))`, the host, is taken, its type as a number or an Enum."""
+    """`__dlpack__` accepts dl_device=(1, 0), the host, its type as a number or an Enum."""
     array, form = make(), capsules(lib)[-1][1]
     with allowed(BufferError):
         first, second = (Held(form(array, **more)) for _ in range(2))
@@ -133,7 +133,7 @@ def elsewhere(lib: Library) -> Iterator[tuple[Any, ...]]:
     over=partial(exports, of=elsewhere, by=capsules),
 )
 def other_device(lib: Library, make: Make, values: Any, keywords: Any, form: Any) -> None:
-    """A device that the library does not have is a BufferError."""
+    """A device that the library does not have raises BufferError."""
     array, device = make(), keywords["dl_device"]
     with due(BufferError):
         capsule = form(array, **keywords)
@@ -152,7 +152,7 @@ def own_imports(lib: Library) -> Iterator[tuple[Any, ...]]:
 @check("copy.import-own", DATA, IMPORT, over=own_imports)
 def import_own(lib: Library, make: Make, values: Any, keywords: dict[str, Any]) -> None:
     """from_dlpack of an array of the library has its values: with copy=True in memory of its own,
-    with copy=False in that of the array, and read-only if it shares memory that is."""
+    with copy=False in that of the array, and read-only if it shares read-only memory."""
     is_read_only = getattr(lib.source, "is_read_only", lambda array: False)
     array, copy = make(), keywords.get("copy")
     with allowed(Exception if copy is None else (BufferError, ValueError)):
@@ -187,9 +187,9 @@ def import_of_another(lib: Library, form: Form, layout: Layout) -> None:
     expect_values(lib, result, values_of(lib, layout))
     shared = address(result) == offer_address(offer)
     if form.copy:
-        expect(offer.copies() or not shared, "copy=True is not passed on, and it is shared")
+        expect(offer.copies() or not shared, "copy=True is not passed on, and the memory is shared")
     else:
-        expect(shared, "it is other memory")
+        expect(shared, "the memory is not shared")
     del result
     expect_released(offer)
 
@@ -201,7 +201,7 @@ def import_of_another(lib: Library, form: Form, layout: Layout) -> None:
     over=lambda lib: (found for found in all_forms(lib, "", "table") if found[1].copy is False),
 )
 def import_false_error(lib: Library, form: str) -> None:
-    """from_dlpack(copy=False) of what is only a flagged copy is a BufferError or a ValueError."""
+    """from_dlpack(copy=False) of a mere flagged copy raises BufferError or ValueError."""
 
     def answer(offer: Any) -> Any:
         if offer.asked[-1].get("copy") is False:
@@ -229,7 +229,7 @@ def import_false_error(lib: Library, form: str) -> None:
     over=lambda lib: (one for one in requests(lib) if one[1].keywords),
 )
 def import_is_passed_on(lib: Library, form: Form) -> None:
-    """from_dlpack passes on copy=False, and device= as dl_device to a producer on another one."""
+    """from_dlpack passes on copy=False, and device= as dl_device if the producer is elsewhere."""
     for key, name, device in (("device", "dl_device", CUDA), ("copy", "copy", CPU)):
         is_due = form.keywords.get(key) not in (None, True)
         found = passed(lib, form, name, device) if is_due else []
@@ -248,7 +248,7 @@ def import_is_passed_on(lib: Library, form: Form) -> None:
     ),
 )
 def import_other_device(lib: Library, name: str, device: Any) -> str:
-    """from_dlpack(device=) with a device that does not exist is an error."""
+    """from_dlpack(device=) with a device that does not exist raises an error."""
     lib.take_or_skip(compact(lib), device=None)
 
     def answer(offer: Any) -> Any:

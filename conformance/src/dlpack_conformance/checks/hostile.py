@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invalid descriptions, which are best refused, or harmless. The standard does not require a
-consumer to check, so their severity is one of their own, whatever happens."""
+"""Invalid descriptions, which are best refused, or else harmless. The standard does not require a
+consumer to check, so they have a severity of their own, whatever happens."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -36,12 +36,12 @@ FAULTS = {
         ": DLTensor.shape",
     ),
     "size-overflows": Fault(
-        "More elements than 64 bits count",
+        "A size of 2^68 elements",
         {"shape": (1 << 32, 1 << 32, 16), "strides": (1 << 36, 16, 1)},
         ": DLTensor.shape; tensorflow/tensorflow#116201",
     ),
     "size-is-huge": Fault(
-        "More bytes than 64 bits count", {"shape": (1 << 62,), "strides": (1,)}, ": DLTensor.shape"
+        "A size of 2^64 bytes", {"shape": (1 << 62,), "strides": (1,)}, ": DLTensor.shape"
     ),
     "stride-overflows": Fault(
         "A stride that leads out of the address space",
@@ -59,10 +59,10 @@ FAULTS = {
         {"byte_offset": (1 << 64) - 8},
         ": DLTensor.byte_offset",
     ),
-    "code-unknown": Fault("An unknown type code, 200", {"dtype": (200, 32, 1)}, ": DLDataType"),
-    "bits-zero": Fault("Elements of 0 bits", {"dtype": (2, 0, 1)}, ": DLDataType.bits"),
+    "code-unknown": Fault("The unknown type code 200", {"dtype": (200, 32, 1)}, ": DLDataType"),
+    "bits-zero": Fault("An element type of 0 bits", {"dtype": (2, 0, 1)}, ": DLDataType.bits"),
     "lanes-four": Fault(
-        "Elements of four lanes", {"dtype": (2, 8, 4)}, ": DLDataType.lanes", False
+        "An element type of four lanes", {"dtype": (2, 8, 4)}, ": DLDataType.lanes", False
     ),
     "device-unknown": Fault(
         "A device of type 999", {"device": (999, 0)}, ": DLDevice.device_type", False
@@ -84,5 +84,5 @@ for _name, _fault in FAULTS.items():
         f"hostile.{_name}",
         INVALID,
         HEADER + _fault.clause,
-        sentence=f"{_fault.title} is {_end}, and released once.",
+        sentence=f"{_fault.title} is {_end}; the tensor is released once.",
     )(partial(survives, fault=_fault))

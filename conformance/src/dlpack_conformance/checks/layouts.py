@@ -100,13 +100,13 @@ LAYOUTS = {
         HEADER + ": DLTensor.data 'should be set to NULL'",
     ),
     "empty-odd-strides": Layout(
-        "An array without elements, with any strides",
+        "An array without elements and with any strides",
         [],
         {"shape": (0,), "strides": (-55,)},
         HEADER + ": DLTensor.strides; microsoft/onnxruntime#27450",
     ),
     "empty-of-any-size": Layout(
-        "An array without elements, with more than 64 bits count in the other dimensions",
+        "An array without elements whose other dimensions exceed 64 bits",
         [],
         {"shape": (0, 1 << 62, 1 << 62), "strides": (1, 1, 1)},
         HEADER + ": DLTensor.shape",
@@ -224,7 +224,7 @@ check(
     over=lambda lib: LAYOUTS.items(),
 )
 def refused_layouts(lib: Library, layout: Layout) -> str:
-    """A layout that is refused is a BufferError."""
+    """Refusing a layout raises BufferError."""
     with due(BufferError):
         lib.take(compact(lib, **fields_of(lib, layout)))
     return "accepted"
@@ -254,7 +254,7 @@ def taken_base(lib: Library, form: str, skipped: int, **fields: Any) -> tuple[Of
     "layout.views", MEMORY, PYTHON + ": the consumer owns the managed tensor", over=views_of_forms
 )
 def views_of_taken(lib: Library, form: str, skipped: int, function: Any, values: Any) -> None:
-    """A view of an array that was taken keeps its memory, is exported, and releases it once."""
+    """A view of an imported array keeps its memory, is exported, and releases it once."""
     offer, result = taken_base(lib, form, skipped)
     view = function(result)
     del result

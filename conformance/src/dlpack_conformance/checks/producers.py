@@ -404,7 +404,7 @@ def keywords(lib: Library, make: Make, values: Any) -> None:
 
 @check("producer.unknown-keyword", ERROR, ARRAY_API + ": notes on max_version", over=all_arrays)
 def unknown_keyword(lib: Library, make: Make, values: Any) -> None:
-    """A keyword that `__dlpack__` does not have is a TypeError, so that a consumer can try
+    """A keyword that `__dlpack__` does not have raises TypeError, so that a consumer can try
     without."""
     array = make()
     expect_error(TypeError, lambda: lib.export(array, of_the_next_standard=1), "unknown keyword")
@@ -412,8 +412,8 @@ def unknown_keyword(lib: Library, make: Make, values: Any) -> None:
 
 @check("producer.values", DATA, HEADER + ": DLTensor", over=refusable)
 def has_values(lib: Library, make: Make, values: Any, may_refuse: bool, export: Export) -> None:
-    """An export has the shape, the element type and the elements of the array; of a new
-    array, versioned capsules are not refused, nor is the table."""
+    """An export has the shape, the element type and the elements of the array; a new array refuses
+    neither versioned capsules nor the table."""
     array = make()
     with allowed(BufferError if may_refuse else ()):
         held = export(array)
@@ -449,8 +449,8 @@ check(
     over=every_export,
 )
 def description(lib: Library, make: Make, values: Any, export: Export) -> None:
-    """An export has a version that was released, no flag but READ_ONLY and IS_COPIED, and on the
-    host the device's id 0."""
+    """An export has a released DLPack version, no flag but READ_ONLY and IS_COPIED, and device id 0
+    on the host."""
     _, held = exported(make, export)
     found = held.fields()
     expect(found["version"] in structs.RELEASED, f"version {found['version']}")
@@ -593,7 +593,7 @@ def old_is_legacy(lib: Library, make: Make, values: Any, keywords: dict[str, Any
     over=asked(*((1, minor) for minor in (0, 1, 2, 3, 99)), (2, 0)),
 )
 def one_is_versioned(lib: Library, make: Make, values: Any, keywords: dict[str, Any]) -> None:
-    """max_version=(1, 0) and later versions give a versioned capsule, of one that was released."""
+    """max_version=(1, 0) or later gives a versioned capsule, of a released DLPack version."""
     array = make()
     with allowed(BufferError):
         lib.export_or_skip(array, **{**keywords, "max_version": (1, 3)})
@@ -619,7 +619,7 @@ def described(tensor: structs.Tensor) -> dict[str, Any]:
     "streams.none", ERROR, ARRAY_API + ": stream", over=partial(exports, of=all_arrays, by=capsules)
 )
 def stream_none(lib: Library, make: Make, values: Any, form: Callable[..., Any]) -> None:
-    """stream=None is taken for data on the host."""
+    """stream=None is accepted for data on the host."""
     array = make()
     with allowed(BufferError):
         form(array)
@@ -651,7 +651,7 @@ def host_has_none(lib: Library) -> None:
     over=partial(exports, of=all_arrays, by=owners_and_capsules),
 )
 def export_keeps_memory(lib: Library, make: Make, values: Any, export: Any) -> None:
-    """A capsule, and what was taken of one, keep the memory alive when the array is gone."""
+    """A capsule, and the tensor from it, keep the memory alive when the array is gone."""
     array = make()
     with allowed(BufferError):
         found = export(array)
@@ -726,8 +726,8 @@ def released(lib: Library, export: Export) -> None:
     over=partial(exports, of=leaving, by=owners_and_capsules),
 )
 def small_exports(lib: Library, make: Make, values: Any, export: Any) -> None:
-    """Exports leave nothing behind when they were released, capsules when nobody took them, and
-    `__dlpack_device__` never."""
+    """Released exports, capsules that nobody consumed, and calls of `__dlpack_device__` leave
+    nothing behind."""
 
     def step() -> None:
         array = make()
@@ -802,7 +802,7 @@ def deleter_any_thread(lib: Library, make: Make, values: Any, export: Export) ->
     "ownership.deleter-keeps-error", ERROR, "dmlc/dlpack#130; numpy/numpy#32697", over=every_export
 )
 def deleter_keeps_error(lib: Library, make: Make, values: Any, export: Export) -> None:
-    """The deleter leaves a pending exception as it is, and none behind."""
+    """The deleter leaves a pending exception as it is, and sets none."""
     expect(exported(make, export)[1].release("here"), "it set an exception")
     expect(exported(make, export)[1].release("pending"), "it was lost or replaced")
 
@@ -814,8 +814,8 @@ def deleter_keeps_error(lib: Library, make: Make, values: Any, export: Export) -
     over=partial(exports, of=leaving, by=requested),
 )
 def destructor_keeps_error(lib: Library, make: Make, values: Any, form: Callable[..., Any]) -> None:
-    """A capsule that dies while an exception is pending leaves it as it is, and no memory; one that
-    was consumed leaves its tensor too."""
+    """A capsule that dies while an exception is pending keeps the exception, and frees its memory;
+    a consumed one does not touch its tensor."""
     array = make()
     with allowed(BufferError):
         unused, used = [form(array)], [form(array)]

@@ -51,7 +51,7 @@ def of(lib: Library) -> structs.Table:
 
 @check("table.is-a-capsule", MEMORY, TABLE + "; dmlc/dlpack#179")
 def is_a_capsule(lib: Library) -> None:
-    """The attribute is a capsule named 'dlpack_exchange_api'."""
+    """`__dlpack_c_exchange_api__` is a capsule named 'dlpack_exchange_api'."""
     capsule = lib.exchange_api()
     if capsule is None:
         expect(not hasattr(lib.make(), "__dlpack_c_exchange_api__"), "the type does not have it")
@@ -63,8 +63,8 @@ def is_a_capsule(lib: Library) -> None:
 
 @check("table.version", DATA, TABLE + "Header: version, prev_api, the lifetime of the table")
 def table_version(lib: Library) -> None:
-    """The version of the table, or of one that its prev_api leads to, is one that was released; the
-    table stays where it is, and the chain of older ones ends."""
+    """The version of the table, or of one in its chain of prev_api, is a released one with tables;
+    the table stays where it is, and the chain ends."""
     tables = lib.tables()
     gc.collect()
     if lib.tables() != tables or structs.TableHeader.from_address(tables[-1]).prev_api:
@@ -279,7 +279,7 @@ def allocates_without_the_gil(lib: Library) -> None:
     over=lambda lib: crossed(refusals(lib), (("with the GIL", True), ("without the GIL", False))),
 )
 def allocator_tells_errors(lib: Library, fields: dict[str, Any], attached: bool) -> "str | None":
-    """A prototype that it refuses is reported by SetError, once."""
+    """A prototype that the allocator refuses is reported by SetError, once."""
     (status, held, error), calls, kind, message = allocate(lib, attached, **fields)
     expect(error is None, f"it set {error!r}")
     if status == 0:
@@ -360,7 +360,7 @@ def error_passes(lib: Library, mode: str) -> "str | None":
 
 @check("table.of-the-type", MEMORY, TABLE + ": an attribute of the type")
 def of_the_type(lib: Library) -> None:
-    """A table that an object has, and its type has not, is not used: proxies have such ones."""
+    """A table that an object has but its type lacks is not used: proxies have such tables."""
     if not lib.takes_tables:
         raise NotApplicable("it reads no tables")
     before, offer = _dlpack.table_calls(), compact(lib)
@@ -379,8 +379,8 @@ def of_the_type(lib: Library) -> None:
     ),
 )
 def number_is_not_followed(lib: Library, attribute: Any) -> None:
-    """An attribute that is a number, as before 1.3, is not dereferenced unless it was agreed, and
-    neither is a capsule with another name."""
+    """An attribute that is a number, as before 1.3, or a capsule with another name, is not
+    dereferenced."""
     before, offer = _dlpack.table_calls(), tabled(lib, attribute)
     with allowed(REFUSALS, ""):
         result = lib.take(offer)

@@ -66,7 +66,7 @@ def exports(lib: Library, export: Export) -> None:
         for _ in range(TIMES):
             held, other = export(array), export(own)
             found = held.values()
-            expect(other.values() == rows, f"of {rows} one found {other.values()}")
+            expect(other.values() == rows, f"one found {other.values()}, not {rows}")
             held.release("without the GIL" if number % 2 else "here")
             other.release()
         return flat(found)
@@ -78,7 +78,7 @@ def exports(lib: Library, export: Export) -> None:
 
 @check("threads.import", MEMORY, PYTHON + "; numpy/numpy#28883", over=requests)
 def imports(lib: Library, form: str) -> None:
-    """Eight threads take arrays at once, and each is released once."""
+    """Eight threads import arrays at once, and each is released once."""
     lib.optional("values")
     offers = [[compact(lib, form) for _ in range(TIMES)] for _ in range(THREADS)]
 
@@ -107,8 +107,8 @@ def imports(lib: Library, form: str) -> None:
     ),
 )
 def exchanges_meet(lib: Library, form: Form, year: str) -> None:
-    """While a producer's `__dlpack__` runs, others are taken, by its thread and by another one, and
-    all have their values; it is shared if it is without them."""
+    """While a producer's `__dlpack__` runs, its thread and another one import other arrays; all
+    have their values, and its memory is shared as it is when imported alone."""
     lib.optional("values")
     found: list[Any] = []
 
@@ -137,13 +137,13 @@ def exchanges_meet(lib: Library, form: Form, year: str) -> None:
     alone = alone if form != "table" else lambda offer: offer.capsule() if offer.asked else None
     before = is_shared(alone)
     expect(is_shared(meeting) == before, f"it is shared: {not before}, alone: {before}")
-    expect(found, "the other thread waited for the end")
+    expect(found, "the other thread was blocked")
     expect(found == [lib.rows] * len(found), f"the others have {found}")
 
 
 @check("threads.one-capsule", MEMORY, PYTHON + ": a capsule is consumed once; cpython#145563")
 def one_capsule(lib: Library) -> None:
-    """Of eight threads that take one capsule, one gets it, and it is released once."""
+    """Of eight threads that import one capsule, one gets it, and it is released once."""
     for _ in range(TIMES):
         shared: list[Any] = []
         # The form that the library requests first.
