@@ -55,7 +55,7 @@ def budgets() -> Iterator[str]:
     """How many targets are met, and why the others are not: see docs/quote.py."""
     sections, _, _ = load(ROOT / "docs")
     yield from (summary(sections), "")
-    yield from ("These were missed, or not measured. A target without a unit is a ratio:", "")
+    yield from ("A target without a unit is a ratio. These were missed, or not measured:", "")
     yield from missed(sections)
 
 

@@ -42,7 +42,7 @@ def as_markdown() -> Iterator[str]:
         path = f"examples/defects/of_{library}.py"
         yield from ([""] if number else [])
         release = file.RELEASE.replace("==", " ")
-        yield from (f"### {library}", "", f"{release} has these ([programs]({path})):", "")
+        yield from (f"### {library}", "", f"Seen in {release} ([programs]({path})):", "")
         for title, remedy in file.DEFECTS.items():
             yield f"- **{title}.** {remedy}"
         yield from ("", f"<!-- site: docs.defects:folded#{library} -->")

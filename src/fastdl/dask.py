@@ -4,8 +4,8 @@
 Import it in the client and preload it in the workers: `import fastdl.dask`, and
 `dask worker --preload fastdl.dask`, or `LocalCluster(preload="fastdl.dask")`. A process that has
 not imported it pickles Tensors, with more copies, since the connections of the scheduler use
-protocol 4. It cannot receive Tensors from a process that has imported it, so import it in all
-processes or in none: see docs/processes.md.
+protocol 4. It cannot receive Tensors from a process that has imported it, so import it in the
+client and all workers, or in none of them: see docs/processes.md.
 
 Needs the package `distributed`.
 """

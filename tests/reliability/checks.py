@@ -395,7 +395,7 @@ CHECKS = {
         Check(races, (*TAKERS,), 10**6, "capsules that four threads consume at once"),
         Check(exits, (*EXITS,), 125, "interpreters that exit"),
         Check(forks, ("no threads", "busy threads"), 500, "forks"),
-        Check(memory, (*OPERATIONS,), 1, "allocations that fail, in each operation"),
+        Check(memory, (*OPERATIONS,), 1, "allocations that fail"),
         Check(acts, (*ACTS,), 10**5, "deleters that misbehave"),
         Check(growth, (*PATHS,), 10**7, "exchanges without growth"),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# %% Booleans in a Tensor become uint8
+# %% Booleans in a pyarrow.Tensor become uint8
 import numpy as np
 import pyarrow as pa
 

@@ -152,6 +152,6 @@ BRIDGES = (
 )
 
 DEFECTS = {
-    "Shared memory is unmapped under an array": "After `fastdl.asarray(memory.buf)`, "
-    "`SharedMemory.close()` raises an error while the tensor is alive.",
+    "Shared memory is unmapped under an array": "`fastdl.asarray(memory.buf)` "
+    "prevents this: while the tensor is alive, `SharedMemory.close()` raises an error.",
 }

@@ -66,7 +66,7 @@ BRIDGES = (
 )
 
 DEFECTS = {
-    "Booleans in a Tensor become uint8": "PyArrow loses the type when it makes the Tensor, "
+    "Booleans in a pyarrow.Tensor become uint8": "PyArrow loses the type when it makes the Tensor, "
     "before fastdl can see it.",
     "Array.from_dlpack refuses the older capsules, and so all arrays of JAX": "`convert(x, "
     "pa.Array)` shares the memory of JAX.",

@@ -41,6 +41,6 @@ DEFECTS = {
     "that it gives to TVM to 64 bytes.",
     "float4 is packed in the other order": "In DLPack the first element is in the low bits, so "
     "a consumer sees the two elements of each byte swapped. `asarray` and "
-    "`convert` read such tensors through TVM's `numpy()`, and `convert` makes none. "
+    "`convert` read such tensors through TVM's `numpy()`, but `convert` makes no such tensors. "
     "`from_dlpack` trusts the capsule.",
 }
