@@ -66,7 +66,8 @@
  * The last row covers types without a table from libraries unknown to fastdl, and types that are
  * not tensors (FASTDL_ASARRAY): any consumer of DLPack can import the fastdl.Tensor.
  *
- * The header caches what it knows about a type until the type changes or is destroyed.
+ * The header caches what it knows about a type until the type is destroyed or changes (with the
+ * limited API, a change is seen only after fastdl_import()).
  *
  * A module works in only one interpreter of a process, the first that uses it: in any other, and
  * after Python is initialised again, its functions raise ImportError.
@@ -75,7 +76,7 @@
  * Rules that hold for every function
  * ----------------------------------
  *   - An attached thread state (the GIL) is needed, unless the function says otherwise.
- *   - `int` results are 0, or -1 with a Python exception set.
+ *   - `int` results are 0, or -1 with a Python exception set; truth values are 1 or 0.
  *   - No argument may be NULL unless the function says so.
  *   - Sizes and strides count elements, offsets and alignments bytes.
  *   - Call without a pending exception, as with Python's own functions; fastdl_init, fastdl_release
@@ -84,7 +85,7 @@
  *     exception set.
  *   - Exceptions: TypeError for an object that is not a tensor, or has another element type;
  *     BufferError for a tensor that cannot be described or accessed as requested; ValueError for
- *     shapes and overlap. A producer's exceptions pass unchanged.
+ *     shapes and for arguments that overlap. A producer's exceptions pass unchanged.
  *
  *
  * Three numbers
@@ -584,7 +585,7 @@ static const char *const fastdl_fault_texts_[] = {
     "a negative dimension",
     "more bytes than a 64-bit count can hold",
     "strides that reach outside the address space",
-    "strides over elements that share bytes: only row-major order is defined",
+    "strides over elements that share bytes (only row-major order is defined)",
     "an address or byte_offset that leads outside the address space",
     "elements but a NULL data pointer",
 };
@@ -839,9 +840,9 @@ static inline fastdl_fault fastdl_check(const DLTensor *tensor, uint64_t flags,
  * The interface
  * ===================================================================== */
 
-/* A borrowed tensor. `dl` and `flags` are read-only; the rest is private. Put it on the stack: most
- * of its size is room for strides, which is rarely used. Do not copy it, since `dl.strides` may
- * point into it.
+/* A borrowed tensor. `dl` and `flags` are read-only; the rest is private. Put it on the stack:
+ * it is large, but most of it is room for strides, which is rarely used. Do not copy it, since
+ * `dl.strides` may point into it.
  *
  * After a successful fastdl_borrow, `dl` has:
  *   data         the first element; on devices without addresses (OpenCL, Vulkan, Metal, WebGPU)
@@ -903,10 +904,10 @@ static inline int fastdl_import(void);
  * cannot either: they count as writable, except from libraries that share values among arrays (JAX,
  * TensorFlow, MLX, PyArrow).
  *
- * Cost after fastdl_import(): the call of the library's own table plus 2 ns (before it, also a
- * check of all sizes); NumPy's arrays 4 ns and fastdl.Tensor 2 ns; for other types one call of
- * `__dlpack__` or of the buffer protocol: see fastdl_import(). The first tensor of a type costs a
- * few microseconds. */
+ * Cost after fastdl_import(): the call of the library's own table plus 2 ns (before the import,
+ * also a check of all sizes); NumPy's arrays 4 ns and fastdl.Tensor 2 ns; for other types one call
+ * of `__dlpack__` or of the buffer protocol: see fastdl_import(). The first tensor of a type costs
+ * a few microseconds. */
 static inline int fastdl_borrow(PyObject *obj, fastdl_view *view);
 
 /* Makes a view that has not been borrowed yet safe to release, for functions with one exit that
@@ -1019,9 +1020,9 @@ static inline int fastdl_order_back(const fastdl_view *view, void *stream);
  *     kernel<<<blocks, threads, 0, stream>>>(x.dl.data, y->dl_tensor.data);
  *     fastdl_wrap_on(y, Py_TYPE(argument), stream, &result);
  *
- * `stream` waits for the memory, since the library of `like` may have freed it on its current
- * stream. Costs and errors are those of fastdl_empty and fastdl_order; *out is yours, or NULL on
- * failure. Once a kernel is queued, wrap the tensor even if you no longer need it: fastdl_drop
+ * `stream` waits for earlier work on the current stream of `like`'s library, which may still use
+ * the memory. Costs and errors are those of fastdl_empty and fastdl_order; *out is yours, or NULL
+ * on failure. Once a kernel is queued, wrap the tensor even if you no longer need it: fastdl_drop
  * frees it without waiting. */
 static inline int fastdl_empty_on(const DLTensor *prototype, PyTypeObject *like, void *stream,
                                   DLManagedTensorVersioned **out);
@@ -1108,10 +1109,10 @@ typedef struct {
 } fastdl_spec;
 
 /* Compares a borrowed tensor with what a function expects, in the order of the members. On failure
- * the message names the argument, what was expected, what was passed, and what to do.
+ * the message names the argument, what was expected and what was passed, and usually what to do.
  *
  *     element type                        TypeError
- *     dimensions, sizes, overlap          ValueError
+ *     dimensions, sizes, shared memory    ValueError
  *     layout, device, alignment, writing  BufferError
  *
  * FASTDL_DETACHED, FASTDL_COPY, FASTDL_CONVERT and FASTDL_ASARRAY are rules of fastdl_borrow_as and
@@ -1236,10 +1237,10 @@ typedef struct {
 typedef int (*fastdl_describer)(PyObject *self, fastdl_description *out);
 
 enum {
-    /* The shape that a producer's function sets, and with two or more dimensions the strides, are
-     * stored in the object for as long as it lives. Consumers then read them in place during a call
-     * (fastdl_borrow, tvm-ffi) and nothing is allocated. Read-only tensors cannot be lent, and are
-     * exported instead. */
+    /* A promise: the shape that the producer's function sets, and with two or more dimensions the
+     * strides, stay in the object for as long as it lives. Consumers then read them in place during
+     * a call (fastdl_borrow, tvm-ffi) and nothing is allocated. Tensors with flags (read-only,
+     * padded) cannot be lent, and are exported instead. */
     FASTDL_LENDS = 1,
 };
 
@@ -1313,11 +1314,11 @@ typedef struct {
  *
  * Exports keep the owner alive, and their deleters may run on any thread, with an exception
  * pending, and after Python has ended; then, and on a thread that is attached to another
- * interpreter, the owner is leaked. Once the package is imported, it orders streams and copies from
- * and to devices; without it, consumers get device memory only on the stream where it is ready, or
- * with stream=-1, and otherwise BufferError. Copies of host memory need no package. Results "of the
- * same type" (fastdl_wrap, fastdl_empty, tvm-ffi) are fastdl.Tensors after fastdl_import(), and a
- * TypeError before.
+ * interpreter, the owner is leaked. Once the package is imported, it orders streams and makes
+ * copies between devices; without it, consumers get device memory only on the stream where it is
+ * ready, or with stream=-1, and otherwise BufferError. Copies of host memory need no package.
+ * Results "of the same type" (fastdl_wrap, fastdl_empty, tvm-ffi) are fastdl.Tensors after
+ * fastdl_import(), and a TypeError before.
  *
  * TypeError, without any change, if the type already has one of these attributes, or is immutable
  * as above; does nothing if they are from the same producer. MemoryError if memory runs out. Costs

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fastdl/mdspan.h: a fastdl::tensor as std::span and std::mdspan, where the standard library has
- * them (C++20 and C++23). If the reference implementation of mdspan is included before, its mdspan
- * is used.
+ * them (C++20 and C++23). If the reference implementation of mdspan is included first, its mdspan
+ * is used where the standard library has none.
  *
  *     void smooth(const fastdl::tensor<float, fastdl::shape<fastdl::any, 3>> &x)
  *     {
@@ -93,8 +93,8 @@ constexpr bool exceeds(int64_t stride, int64_t step, int64_t size)
 
 /* A tensor of a known number of dimensions: with layout_right for c_contiguous, layout_left for
  * f_contiguous, else layout_stride. layout_stride needs positive strides and, of any two
- * dimensions, one whose stride is at least the stride times the size of the other: otherwise, as
- * for sliding windows, throws BufferError. */
+ * dimensions, one whose stride is at least the other's stride times size: for others, such as
+ * sliding windows, mdspan throws BufferError. */
 template <typename Tensor> auto mdspan(const Tensor &x)
 {
     using all = detail::constraints_t<Tensor>;

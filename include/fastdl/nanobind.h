@@ -68,7 +68,7 @@ template <typename... Cs> struct type_caster<fastdl::tensor<Cs...>> {
     fastdl::detail::borrowed_argument<Value> argument_;
 };
 
-/* nanobind's own would release the tensor before the call. */
+/* nanobind's caster would release the tensor before the call. */
 template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>>> {
     using Value = std::optional<fastdl::tensor<Cs...>>;
     static constexpr auto Name = optional_name(type_caster<fastdl::tensor<Cs...>>::Name);
@@ -96,7 +96,7 @@ template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>
 
 template <typename... Cs> struct type_caster<fastdl::owned<Cs...>> {
     using Value = fastdl::owned<Cs...>;
-    /* As an argument, and as a result, which is of the type of an argument. */
+    /* The signature of an argument; a result may be any object. */
     static constexpr auto Name = io_name(fastdl::detail::signature<Cs...>::value.chars, "object");
     template <typename> using Cast = Value;
 

@@ -58,7 +58,7 @@ template <typename... Cs> struct type_caster<fastdl::tensor<Cs...>> {
     fastdl::detail::borrowed_argument<Value> argument_;
 };
 
-/* pybind11's own would release the tensor before the call. */
+/* pybind11's caster would release the tensor before the call. */
 template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>>> {
     using Value = std::optional<fastdl::tensor<Cs...>>;
     static constexpr auto name =
@@ -81,7 +81,7 @@ template <typename... Cs> struct type_caster<std::optional<fastdl::tensor<Cs...>
 
 template <typename... Cs> struct type_caster<fastdl::owned<Cs...>> {
     using Value = fastdl::owned<Cs...>;
-    /* As an argument, and as a result, which is of the type of an argument. */
+    /* The signature of an argument; a result may be any object. */
 #if PYBIND11_VERSION_HEX >= 0x03000000
     static constexpr auto name = io_name(fastdl::detail::signature<Cs...>::value.chars, "object");
 #else
@@ -117,9 +117,9 @@ FASTDL_NAMESPACE_
 namespace detail
 {
 struct pybind11_producers {
-    /* TypeError if the object has a T whose constructor has not run: pybind11's cast gives it
-     * uninitialised memory. In a class with bases B and A, where B derives from A, the constructor
-     * of the second A never runs; the cast uses the A of B if no class has several bases in C++. */
+    /* TypeError if the object has a T whose constructor has not run: pybind11's cast would
+     * return uninitialised memory. In a Python class C(B, A) where B derives from A, the separate A
+     * is never constructed; without multiple inheritance in C++, the cast uses the A in B. */
     template <typename T> static T *instance(PyObject *self)
     {
         pybind11::detail::values_and_holders parts(

@@ -21,7 +21,8 @@
  * compile, with a message that says why. Take it by reference (by value works too, except for
  * methods and under a call_guard), and pass it on by reference. It may be used on other threads
  * during the call. Plain accessors need no GIL. Functions that allocate or may raise a Python error
- * need it: as(), order(), empty(), empty_like(), make_owned(), expect_like() and expect_no_alias().
+ * need it: as(), work_stream(), order(), order_back(), empty(), empty_like(), make_owned(),
+ * expect_like() and expect_no_alias().
  *
  * The requirements on the tensor are template arguments, in any order:
  *
@@ -62,9 +63,10 @@
  * A tensor that fits is borrowed as usual. Otherwise the function sees a copy in host memory, made
  * as by FASTDL_COPY and FASTDL_CONVERT of fastdl_borrow_as, with their rules: an integer that does
  * not fit raises ValueError, floating-point numbers are not converted to integers, device tensors
- * are refused. Of several element types, a copy has the first that it can be converted to. Element
- * types must be const, since the caller would not see writes to a copy. An argument marked
- * noconvert() is never copied, and no argument is copied while a better overload may exist.
+ * are refused. Of several element types, a copy keeps its own, or has the first that it can be
+ * converted to. Element types must be const, since the caller would not see writes to a copy. An
+ * argument marked noconvert() is never copied, and no argument is copied while a better overload
+ * may exist.
  *
  *
  * Overloads
@@ -610,7 +612,7 @@ struct FASTDL_VISIBLE_ borrowed_view {
     PyObject *object; /* borrowed for the call; NULL for an owned tensor */
 };
 
-/* The list of constraints without its element types, and a tensor with another element type. */
+/* The list of constraints without its element types. */
 template <typename Kept, typename... Cs> struct untyped {
     using type = Kept;
 };
@@ -651,7 +653,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ reader
     using all = constraints<Cs...>;
 
   public:
-    using element_type = typename all::element_type; /* (const) void if there is more than one */
+    using element_type = typename all::element_type; /* (const) void unless there is one */
     using value_type = std::remove_const_t<element_type>;
     static constexpr const fastdl_spec &spec = all::spec; /* what fastdl_expect has checked */
     static constexpr int32_t static_ndim = all::ndim;     /* -1 if any number is accepted */
@@ -802,7 +804,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ tensor : public detail::reader<C
         return *this;
     }
 
-    /* This tensor with element type T; T is const if it may be read-only. Throws TypeError for
+    /* This tensor with element type T; a const T accepts read-only memory. Throws TypeError for
      * another element type, BufferError if T is not const and the tensor is read-only or requires
      * grad. */
     template <typename T> [[nodiscard]] FASTDL_HIDDEN_ retyped<T> as() const
@@ -871,8 +873,8 @@ void expect_like(const tensor<As...> &x, const tensor<Bs...> &y)
         detail::throw_pending();
 }
 
-/* Throws ValueError if x and y share memory, unless they are the very same tensor: then a function
- * that writes one while it reads the other, element by element, is safe. */
+/* Throws ValueError if x and y share memory, unless they are the very same tensor: after this
+ * check, a function may write one while it reads the other, element by element. */
 template <typename... As, typename... Bs>
 void expect_no_alias(const tensor<As...> &x, const tensor<Bs...> &y)
 {
@@ -1451,7 +1453,7 @@ template <typename... Cs> class FASTDL_VISIBLE_ loan<tensor<Cs...>> : public det
         take(obj, true);
         lent();
     }
-    /* With a further specification, made at run time; its `device` too is 0 for host memory. The
+    /* With a further specification, made at run time; `device` 0 is host memory here, too. The
      * tensor, or its copy, meets both the specification and the constraints. Throws.
      */
     FASTDL_HIDDEN_ loan(PyObject *obj, const fastdl_spec &made) : loan()
@@ -1581,7 +1583,7 @@ template <typename... Cs> class kept_argument
  *
  * `publish` is in fastdl/nanobind.h and fastdl/pybind11.h. The rules of fastdl_publish apply; an
  * exception of the function is translated as in a bound function. Further template arguments are
- * FASTDL_LENDS or 0, and the function for the stream. */
+ * FASTDL_LENDS (not with `set`, which copies the shape) or 0, and the function for the stream. */
 
 /* A fastdl_description, which the function fills in. */
 class FASTDL_VISIBLE_ description

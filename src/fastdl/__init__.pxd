@@ -20,12 +20,13 @@
 
 Compile with `fastdl.get_include()` among the include folders; fastdl.c is included. (If several
 files of a module cimport this one, define FASTDL_LINKED, and add fastdl.c to its sources.)
-The compiled module needs fastdl installed only if it requires it: see import_fastdl.
+The compiled module also works where fastdl is not installed: see import_fastdl.
 
-Each name is that of <fastdl/fastdl.h> without its prefix, fastdl_ or FASTDL_, and the header is the
-manual: the comments here explain what differs in Cython. Failures raise; results that C stores
-through pointers are returned; a type is a `type` object, or None where C accepts NULL; names of
-arguments are bytes. Names of DLPack itself (DLTensor, kDLCPU, ...) are unchanged.
+Each name is that of <fastdl/fastdl.h> without its prefix, fastdl_ or FASTDL_ (but import_fastdl),
+and the header is the manual: the comments here explain what differs in Cython. Failures raise;
+results that C stores through pointers are returned (except views); a type is a `type` object, or
+None where C accepts NULL; names of arguments are bytes. Names of DLPack itself (DLTensor, kDLCPU,
+...) are unchanged.
 
 `fastdl.empty` and the Python function of that name are two different things. A module that uses
 both writes `cimport fastdl as cfastdl` as well as `import fastdl`.

@@ -50,8 +50,8 @@ def asarray(
     device: where the result must be, as in fastdl.from_dlpack; None: where x is.
     copy: True always copies, False never does (CopyRequiredError), None copies if it must.
 
-    Uses the first of these interfaces that x has. After DLPack, those that its type defines precede
-    those that only the object has:
+    Uses the first of these interfaces that x has. DLPack comes first, then the interfaces that the
+    type of x defines, then those that only the object has:
 
     1. DLPack, as in fastdl.from_dlpack: arrays of NumPy, torch, JAX, CuPy, MLX, PyArrow, ...; or a
        reader of fastdl's, for data that its library cannot export (MXNet, OpenVINO, tinygrad, bools
@@ -187,8 +187,8 @@ def to_managed(x: "_ArrayLike", /, *, max_version: "tuple[int, int] | None" = (1
     stream of its device.
 
     Errors as for fastdl.asarray. BufferError: the data is read-only, which a DLManagedTensor cannot
-    express, or elements share bytes, which needs (1, 1). TypeError, ValueError: `max_version` is
-    not a version.
+    express, or elements share bytes and `max_version` is older than (1, 1). TypeError, ValueError:
+    `max_version` is not a version.
 
     >>> managed = fastdl.to_managed(fastdl.empty(3))
     >>> fastdl.from_managed(managed).shape
@@ -238,7 +238,7 @@ def decode(header: "Any", buffer: "Any", /) -> Tensor:
 
 
 def producer(attribute: str) -> "Callable[[_Class], _Class]":
-    """A class decorator: makes instances tensors for every library, on the memory of an attribute.
+    """A class decorator: every library can use instances as tensors, on the memory of an attribute.
 
     attribute: the name of an attribute or a property, which may be anything that fastdl.asarray
         accepts: an array of any library, a buffer, a fastdl.Tensor. It is read at each export, and
@@ -277,8 +277,8 @@ class use_stream:
     block. To pass such a tensor to another thread before the block ends, call `Tensor.record`
     first.
 
-    ValueError and TypeError as in `Tensor.record`. RuntimeError if a block is entered twice at a
-    time, or exited on another thread.
+    ValueError and TypeError as in `Tensor.record`. RuntimeError if a block is entered again
+    within itself, or exited on another thread.
 
     >>> stream = 94_000_000_000_016  # torch.cuda.Stream(), a cuda.core.Stream, a handle, ...
     >>> with fastdl.use_stream("cuda:0", stream):

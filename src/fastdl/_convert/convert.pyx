@@ -809,8 +809,8 @@ def convert_tree(tree, like, *, device=None, copy=None):
     The result has new containers, of the same classes; named tuples and subclasses of dict without
     tensors stay unchanged. A tensor that occurs more than once is converted once, and the result
     occurs as often; a container is converted as often as it occurs. `tree` is not changed. For
-    other containers, jax.tree.map and torch.utils._pytree.tree_map call fastdl.convert on each
-    leaf.
+    other containers, apply fastdl.convert to each leaf with jax.tree.map or
+    torch.utils._pytree.tree_map.
 
     The errors are those of fastdl.convert, with the place of the tensor: `tree["image"][0]: ...`.
     ValueError: a container contains itself. TypeError: a subclass of dict cannot be made of pairs.

@@ -225,7 +225,7 @@ def _within(value, least: int, most: int, field: str) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"expected an int as {field} of a dtype, got {value!r}")
     if not least <= value.__index__() <= most:
-        raise ValueError(f"expected {field} of a dtype from {least} to {most}, got {value}")
+        raise ValueError(f"expected the {field} of a dtype from {least} to {most}, got {value}")
     return value.__index__()
 
 

@@ -5,7 +5,7 @@ from fastdl._core.foreign import module_of, package_of
 
 
 class CopyRequiredError(BufferError, ValueError):
-    """A copy was forbidden (`copy=False`) and is needed.
+    """A copy is needed but forbidden, by `copy=False` or by a method that never copies.
 
     Both a BufferError, as `__dlpack__` must raise, and a ValueError, as the array API standard
     requires of `from_dlpack`: the standard names both for the same case.

@@ -71,8 +71,10 @@ int fdl_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, void *erro
     } else if (fault != FASTDL_OK) {
         message = fastdl_fault_text(fault);
     } else if (tensor.device.device_type != kDLCPU) {
-        message = "fastdl allocates ordinary host memory only: allocate with your library, and own "
-                  "its tensor (torch, Paddle and CuPy allocate device memory for their own types)";
+        message =
+            "fastdl allocates ordinary host memory only: allocate with your library, and pass "
+            "its tensor to fastdl_own (torch, Paddle and CuPy allocate device memory for their own "
+            "types)";
     } else {
         description = fdl_memory_new(&tensor, 0, layout.nbytes);
         if (description != NULL) {

@@ -730,7 +730,7 @@ def make_from_dlpack(bytes doc not None, complete, over_protocol):
 cdef class Tensor:
     """A tensor that belongs to no framework.
 
-    Made by `fastdl.from_dlpack`, `fastdl.asarray` and `fastdl.empty`, never by calling the type.
+    Made by functions such as `fastdl.from_dlpack` and `fastdl.empty`, never by calling the type.
     It refers to memory that a library (or fastdl) owns, keeps that memory alive, and can be passed
     to any consumer of DLPack, the buffer protocol, `__array__`, the array interfaces or Arrow. Its
     shape, type and device are immutable. Host tensors can be pickled; with protocol 5,
@@ -739,8 +739,8 @@ cdef class Tensor:
     int, float, complex, round, math and format accept a host tensor of exactly one element as a
     number; an integer without dimensions is also an index. `x in tensor` compares the number x with
     each element of a host tensor as Python compares numbers: no float32 tensor contains 0.1. A
-    tensor is equal only to itself. Comparing it with anything but None raises TypeError; to compare
-    values, use numpy.array_equal(tensor.numpy(), x).
+    tensor is equal only to itself. Comparing it with anything else but None raises TypeError; to
+    compare values, use numpy.array_equal(tensor.numpy(), x).
 
     >>> import numpy as np
     >>> array = np.arange(6, dtype="float32").reshape(2, 3)
@@ -1227,8 +1227,7 @@ cdef class Tensor:
     def contiguous(self):
         """The tensor itself if it is contiguous in row-major order, else a row-major copy.
 
-        The copy is writable, and made as by `copy`, with the same errors. It is made unless
-        `is_contiguous()`.
+        The copy is writable, and made as by `copy`, with the same errors.
 
         >>> x = fastdl.from_dlpack(np.arange(6).reshape(2, 3))
         >>> x.contiguous() is x, x.T.contiguous().strides

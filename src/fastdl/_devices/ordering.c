@@ -550,8 +550,8 @@ static int refuse_unrecorded(const fdl_driver *driver, fdl_failure *failure)
 {
     fdl_failure why = *failure;
     return fdl_refuse(failure,
-                      "%.120s; without one pass stream=-1 once the producer's work has ended, or "
-                      "import and export on the default stream",
+                      "%.120s; pass stream=-1 once the producer's work has ended, or import and "
+                      "export on the default stream",
                       driver == NULL ? why.text : "there was no driver at the import");
 }
 

@@ -316,8 +316,8 @@ def takes_keywords(lib: Library, form: Form) -> None:
 
 @check("consumer.keywords", ERROR, PROTOCOL)
 def keywords_are_valid(lib: Library) -> None:
-    """max_version is at most 1.x; dl_device is the producer's device, the requested one or the
-    host; copy is as requested or, if the library copies, False; no call affects the next."""
+    """max_version is at most 1.x; dl_device is the producer's, the requested one or the host; copy
+    is as requested, or False if the library itself copies; no call affects the next."""
     plain = passed(lib, "", "copy")
     if not plain:
         raise NotApplicable("__dlpack__ is not called")
@@ -587,7 +587,7 @@ def far(lib: Library, form: Form) -> None:
     PROTOCOL + ": max_version: 'the consumer must verify the version'; apache/arrow#51122",
 )
 def takes_legacy(lib: Library) -> None:
-    """A producer of legacy capsules only is imported, or refused with a BufferError."""
+    """A producer of only legacy capsules is imported, or refused with a BufferError."""
     with allowed(BufferError):
         result = lib.take(compact(lib, "legacy"))
     expect_values(lib, result, lib.rows)
@@ -597,7 +597,7 @@ check(
     "versions.takes-versioned",
     DEVIATION,
     PROTOCOL + ": max_version",
-    sentence="A producer of versioned capsules only is imported.",
+    sentence="A producer of only versioned capsules is imported.",
 )(partial(arrives, form="versioned", what="a versioned capsule"))
 
 
@@ -864,7 +864,7 @@ def unread_types(lib: Library) -> Iterator[tuple[Any, ...]]:
 
 @check("dtype.import-others", DATA, HEADER + ": DLDataTypeCode", over=unread_types)
 def unread_are_taken(lib: Library, form: str, fields: dict[str, Any]) -> None:
-    """An element type that is not known is refused, and released, or exported again as it is."""
+    """An element type of the rarer kinds is refused, and released, or exported again as it is."""
     taken_and_released(lib, compact(lib, form, content=bytes(48), **fields))
     arrives(lib, form, "the next one")
     offer = compact(lib, form, content=bytes(48), **fields)

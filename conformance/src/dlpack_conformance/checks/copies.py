@@ -107,7 +107,7 @@ def false_shares(lib: Library, make: Make, values: Any, form: Any) -> None:
 def host_is_exported(
     lib: Library, make: Make, values: Any, device: Any, more: dict[str, Any]
 ) -> None:
-    """`__dlpack__` accepts dl_device=(1, 0), the host, its type as a number or an Enum."""
+    """`__dlpack__` accepts dl_device=(1, 0), the host, also with an Enum for the 1."""
     array, form = make(), capsules(lib)[-1][1]
     with allowed(BufferError):
         first, second = (Held(form(array, **more)) for _ in range(2))
@@ -151,8 +151,8 @@ def own_imports(lib: Library) -> Iterator[tuple[Any, ...]]:
 
 @check("copy.import-own", DATA, IMPORT, over=own_imports)
 def import_own(lib: Library, make: Make, values: Any, keywords: dict[str, Any]) -> None:
-    """from_dlpack of an array of the library has its values: with copy=True in memory of its own,
-    with copy=False in that of the array, and read-only if it shares read-only memory."""
+    """from_dlpack of the library's own array has the array's values: with copy=True in new memory,
+    with copy=False in the array's, and read-only if that is shared and read-only."""
     is_read_only = getattr(lib.source, "is_read_only", lambda array: False)
     array, copy = make(), keywords.get("copy")
     with allowed(Exception if copy is None else (BufferError, ValueError)):
@@ -201,7 +201,7 @@ def import_of_another(lib: Library, form: Form, layout: Layout) -> None:
     over=lambda lib: (found for found in all_forms(lib, "", "table") if found[1].copy is False),
 )
 def import_false_error(lib: Library, form: str) -> None:
-    """from_dlpack(copy=False) of a mere flagged copy raises BufferError or ValueError."""
+    """from_dlpack(copy=False) raises BufferError or ValueError if it receives a flagged copy."""
 
     def answer(offer: Any) -> Any:
         if offer.asked[-1].get("copy") is False:

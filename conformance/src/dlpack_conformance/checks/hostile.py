@@ -62,7 +62,7 @@ FAULTS = {
     "code-unknown": Fault("The unknown type code 200", {"dtype": (200, 32, 1)}, ": DLDataType"),
     "bits-zero": Fault("An element type of 0 bits", {"dtype": (2, 0, 1)}, ": DLDataType.bits"),
     "lanes-four": Fault(
-        "An element type of four lanes", {"dtype": (2, 8, 4)}, ": DLDataType.lanes", False
+        "An 8-bit float of four lanes", {"dtype": (2, 8, 4)}, ": DLDataType.lanes", False
     ),
     "device-unknown": Fault(
         "A device of type 999", {"device": (999, 0)}, ": DLDevice.device_type", False

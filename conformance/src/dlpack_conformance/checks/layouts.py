@@ -106,13 +106,13 @@ LAYOUTS = {
         HEADER + ": DLTensor.strides; microsoft/onnxruntime#27450",
     ),
     "empty-of-any-size": Layout(
-        "An array without elements whose other dimensions exceed 64 bits",
+        "An empty array whose other sizes multiply to over 64 bits",
         [],
         {"shape": (0, 1 << 62, 1 << 62), "strides": (1, 1, 1)},
         HEADER + ": DLTensor.shape",
     ),
     "scalar": Layout(
-        "An array without dimensions, shape and strides NULL",
+        "An array of 0 dimensions with NULL shape and strides",
         0.0,
         {"shape": None, "strides": None, "ndim": 0},
         HEADER + ": DLTensor.shape; numpy/numpy#29872",

@@ -412,8 +412,8 @@ def unknown_keyword(lib: Library, make: Make, values: Any) -> None:
 
 @check("producer.values", DATA, HEADER + ": DLTensor", over=refusable)
 def has_values(lib: Library, make: Make, values: Any, may_refuse: bool, export: Export) -> None:
-    """An export has the shape, the element type and the elements of the array; a new array refuses
-    neither versioned capsules nor the table."""
+    """An export has the shape, the element type and the elements of the array; an array that was
+    not imported can be exported versioned, and by the table."""
     array = make()
     with allowed(BufferError if may_refuse else ()):
         held = export(array)

@@ -63,8 +63,8 @@ def is_a_capsule(lib: Library) -> None:
 
 @check("table.version", DATA, TABLE + "Header: version, prev_api, the lifetime of the table")
 def table_version(lib: Library) -> None:
-    """The version of the table, or of one in its chain of prev_api, is a released one with tables;
-    the table stays where it is, and the chain ends."""
+    """The version of the table, or of one in its chain of prev_api, is 1.2 or 1.3; the table stays
+    where it is, and the chain ends."""
     tables = lib.tables()
     gc.collect()
     if lib.tables() != tables or structs.TableHeader.from_address(tables[-1]).prev_api:
