@@ -1105,7 +1105,7 @@ typedef struct {
     const fastdl_argument *like;     /* must have the same element type and device as this one */
     const fastdl_argument *no_alias; /* must share no memory with this one */
     size_t no_alias_count;
-    int32_t max_ndim; /* with FASTDL_TRAILING: the limit; ndim 1 and max_ndim 2 accept 1 or 2 */
+    int32_t max_ndim; /* with FASTDL_TRAILING, or ndim 0: the limit, unless that is 0 */
 } fastdl_spec;
 
 /* Compares a borrowed tensor with what a function expects, in the order of the members. On failure
@@ -1992,6 +1992,14 @@ FASTDL_HOT_ int fastdl_refers_ahead_(const fastdl_spec *spec)
     return is_ahead;
 }
 
+/* Whether a number of dimensions other than exactly `ndim` is accepted. */
+static inline int fastdl_may_have_ndim_(const DLTensor *dl, const fastdl_spec *spec)
+{
+    if (spec->ndim != 0 && !(spec->rules & FASTDL_TRAILING && dl->ndim > fastdl_wanted_ndim_(spec)))
+        return 0;
+    return spec->max_ndim == 0 || dl->ndim <= spec->max_ndim;
+}
+
 FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char *name,
                                              const fastdl_spec *spec)
 {
@@ -2006,9 +2014,7 @@ FASTDL_HOT_ fastdl_mismatch_ fastdl_compare_(const fastdl_view *view, const char
             if (++i == spec->dtype_count)
                 return FASTDL_WRONG_DTYPE_;
     }
-    if (spec->ndim != 0 && dl->ndim != wanted &&
-        !(spec->rules & FASTDL_TRAILING && dl->ndim > wanted &&
-          (spec->max_ndim == 0 || dl->ndim <= spec->max_ndim)))
+    if ((spec->ndim == 0 || dl->ndim != wanted) && !fastdl_may_have_ndim_(dl, spec))
         return FASTDL_WRONG_NDIM_;
     if (spec->shape != NULL && spec->ndim == 0)
         return FASTDL_WRONG_SPEC_;

@@ -57,6 +57,7 @@ FROZEN.flags.writeable = False
         (BASE, {"ndim": 3, "shape": ["m", 3, "n"], "layout": C}),
         (BASE, {"ndim": 2, "shape": [3, 4], "rules": TRAILING}),
         (BASE[0, 0], {"ndim": 1, "max_ndim": 2, "rules": TRAILING}),
+        (BASE, {"max_ndim": 3}),
         (BASE[0], {"ndim": 1, "max_ndim": 2, "shape": [4], "rules": TRAILING}),
         (BASE.T, {"layout": F}),
         (BASE.T, {"layout": C | F}),
@@ -104,6 +105,8 @@ def test_what_fits(api, obj, spec):
         (BASE, {"ndim": 1, "max_ndim": 2, "rules": TRAILING}, ValueError,
          ["expected 1 to 2 dimensions, got 3"]),
         (BASE, {"ndim": 2, "max_ndim": 3}, ValueError, ["expected 2 dimensions, got 3"]),
+        *((BASE, {"max_ndim": 2, "rules": rules}, ValueError, ["expected 0 to 2 dimensions, got 3"])
+          for rules in (0, TRAILING)),
         (BASE, {"ndim": 3, "shape": [2, None, 5]}, ValueError,
          ["expected shape (2, any, 5), got (2, 3, 4)"]),
         (BASE, {"ndim": 2, "shape": ["n", "n"], "rules": TRAILING}, ValueError,

@@ -91,35 +91,19 @@ ROWS = {
     ),
     "a `memoryview`": ("x = memoryview(np.arange(3.0))", "compared([0, 1, 2])"),
     "calls the exchange table of a type": (
-        "x = type('X', (), {NAME: table(), '__dlpack__': export, '__dlpack_device__': device})()",
-        '"yes" if called else "no"',
+        "x = OfferByTable(np.ones(3).tobytes(), shape=(3,), dtype=(2, 64, 1))",
+        '"yes" if _dlpack.table_calls() else "no"',
     ),
     "has an exchange table itself": ("x = np.ones(3)", '"yes" if hasattr(MADE, NAME) else "no"'),
 }
 
 PROGRAM = """
-import ctypes
 import numpy as np
+from dlpack_conformance import _dlpack
+from dlpack_conformance.producers import OfferByTable
 START
 
 NAME = "__dlpack_c_exchange_api__"
-called = []
-
-def table():
-    "The members of a table of DLPack 1.3, which all fail."
-    function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-    fail = function(lambda *_: called.append(1) or -1)
-    address = ctypes.cast(fail, ctypes.c_void_p).value
-    members = (ctypes.c_void_p * 7)(3 << 32 | 1, None, *[address] * 5)
-    new, table.keeps = ctypes.pythonapi.PyCapsule_New, (fail, members)
-    new.restype = ctypes.py_object
-    return new(ctypes.byref(members), b"dlpack_exchange_api", None)
-
-def export(self, **keywords):
-    return np.ones(3).__dlpack__(**keywords)
-
-def device(self):
-    return 1, 0
 
 def refuses(function):
     try:
@@ -134,7 +118,7 @@ X
 try:
     y = TAKE
 except (AttributeError, BufferError, RuntimeError, TypeError, SystemError):
-    print("yes" if called else "refused")
+    print("refused")
 else:
     print(RESULT)
 """

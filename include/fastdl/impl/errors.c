@@ -221,8 +221,7 @@ FASTDL_SHARED_ void fastdl_raise_no_tensor(PyObject *obj)
     fastdl_raise_about_(
         PyExc_TypeError,
         buffer != NULL  ? "expected a tensor, got '%U', which has a buffer but neither a DLPack "
-                          "exchange table nor __dlpack__: pass fastdl.asarray(x), which "
-                          "shares the memory"
+                          "exchange table nor __dlpack__: pass fastdl.asarray(x)"
         : array != NULL ? "expected a tensor, got '%U', which has __array__ but neither a DLPack "
                           "exchange table nor __dlpack__: pass fastdl.asarray(x)"
         : fastdl_is_of_numbers_(obj)

@@ -198,7 +198,7 @@ static void fastdl_put_wrong_size_(fastdl_text_ *text, const DLTensor *dl, const
 static void fastdl_put_expected_ndim_(fastdl_text_ *text, const fastdl_spec *spec)
 {
     int wanted = (int)fastdl_wanted_ndim_(spec);
-    if (!(spec->rules & FASTDL_TRAILING))
+    if (spec->ndim != 0 && !(spec->rules & FASTDL_TRAILING))
         fastdl_put_(text, "%d dimension%s", wanted, wanted == 1 ? "" : "s");
     else if (spec->max_ndim == 0)
         fastdl_put_(text, "%d or more dimensions", wanted);

@@ -43,9 +43,10 @@ static int fastdl_protocol_allocate_(DLTensor *prototype, DLManagedTensorVersion
 {
     (void)prototype;
     (void)out;
-    SetError(context, "TypeError",
-             "this type has no exchange table that could allocate: install or upgrade fastdlpack, "
-             "and call fastdl_import() to allocate for it");
+    SetError(
+        context, "TypeError",
+        "expected a type with an exchange table that can allocate, got one without: install or "
+        "upgrade fastdlpack, and call fastdl_import() to allocate for it");
     return -1;
 }
 

@@ -914,16 +914,16 @@ cdef class Tensor:
             f"compare values with numpy.array_equal(tensor.numpy(), other), objects with 'is'")
 
     def __lt__(self, other):
-        return fdl_operate(self, other, "</>")
+        return fdl_operate(self, other, "<")
 
     def __le__(self, other):
-        return fdl_operate(self, other, "<=/>=")
+        return fdl_operate(self, other, "<=")
 
     def __gt__(self, other):
-        return fdl_operate(self, other, "</>")
+        return fdl_operate(self, other, ">")
 
     def __ge__(self, other):
-        return fdl_operate(self, other, "<=/>=")
+        return fdl_operate(self, other, ">=")
 
     def __hash__(self):
         # By identity: live tensors have different hashes, so dictionaries and sets never compare

@@ -338,7 +338,7 @@ def _remedy(x) -> str:
         memoryview(x).release()
     except Exception:  # an unavailable buffer: a closed mmap, a released memoryview
         return ""
-    return ": pass fastdl.asarray(x), which shares the memory"
+    return ": pass fastdl.asarray(x)"
 
 
 #: Python's own numbers, and what may consist of them.
