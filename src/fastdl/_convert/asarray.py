@@ -149,7 +149,7 @@ def _remedy(x) -> str:
     if isinstance(x, OF_NUMBERS):
         return ": pass numpy.asarray(x)"
     if hasattr(type(x), "get_obj"):
-        return ": pass x.get_obj(), the buffer that x locks"
+        return ": pass x.get_obj()"
     module = type(x).__module__
     if module == "_cffi_backend":
         return (
