@@ -48,8 +48,8 @@ _IMPORT = (
 )
 
 _INTO_TORCH = (
-    "the two exchange tables alone take {{c/{group}/own:floors}} of the {{c/{group}/own:ours}} of "
-    "the C loop"
+    "fastdl's table and torch's alone take {{c/{group}/own:floors}} of the {{c/{group}/own:ours}} "
+    "of the C loop"
 )
 
 _JAX_BUFFER = (
