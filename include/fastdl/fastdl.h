@@ -150,8 +150,8 @@ extern "C" {
  * can be linked into one module. */
 #define FASTDL_NAME_(name) name##0_1_0
 
-/* For macros, whose expansions get the warnings of the including code. (`extern "C"` uses C
- * casts.) */
+/* For macros, whose expansions get the warnings of the including code. (The functions of this
+ * header use C casts.) */
 #ifdef __cplusplus
 #define FASTDL_CAST_(type, value) static_cast<type>(value)
 #else
@@ -942,12 +942,11 @@ static inline int fastdl_own(PyObject *obj, DLManagedTensorVersioned **out);
  * `managed` is consumed in every case, so the caller has nothing to clean up. If this function or
  * one of fastdl's own tables raises (TypeError: `like` needs fastdl_import(); BufferError: see
  * above), the deleter of `managed` has been called. Device memory that becomes a fastdl.Tensor
- * counts as in use on the thread's work stream; memory allocated by fastdl is ordered for the
- * current stream of the library of `like`. Memory that another library allocated and fastdl does
- * not track is passed to the table of `like` without ordering. If another library's table fails, it
- * is unknown whether it freed `managed`, which is then leaked: a leak is better than a double free.
- * (Before fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure *out
- * is NULL.
+ * counts as in use on the thread's work stream; memory that fastdl tracks (of a fastdl.Tensor) is
+ * ordered for the current stream of the library of `like`. Memory that it does not track is passed
+ * to the table of `like` without ordering. If another library's table fails, it is unknown whether
+ * it freed `managed`, which is then leaked: a leak is better than a double free. (Before
+ * fastdl_import() the table of fastdl.Tensor counts as another library's.) On failure *out is NULL.
  */
 static inline int fastdl_wrap(DLManagedTensorVersioned *managed, PyTypeObject *like,
                               PyObject **out);
@@ -1314,8 +1313,8 @@ typedef struct {
  *
  * Exports keep the owner alive, and their deleters may run on any thread, with an exception
  * pending, and after Python has ended; then, and on a thread that is attached to another
- * interpreter, the owner is leaked. Once the package is imported, it orders streams and makes
- * copies between devices; without it, consumers get device memory only on the stream where it is
+ * interpreter, the owner is leaked. Once the package is imported, it orders streams and copies
+ * from devices to the host; without it, consumers get device memory only on the stream where it is
  * ready, or with stream=-1, and otherwise BufferError. Copies of host memory need no package.
  * Results "of the same type" (fastdl_wrap, fastdl_empty, tvm-ffi) are fastdl.Tensors after
  * fastdl_import(), and a TypeError before.

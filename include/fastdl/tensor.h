@@ -63,10 +63,10 @@
  * A tensor that fits is borrowed as usual. Otherwise the function sees a copy in host memory, made
  * as by FASTDL_COPY and FASTDL_CONVERT of fastdl_borrow_as, with their rules: an integer that does
  * not fit raises ValueError, floating-point numbers are not converted to integers, device tensors
- * are refused. Of several element types, a copy keeps its own, or has the first that it can be
- * converted to. Element types must be const, since the caller would not see writes to a copy. An
- * argument marked noconvert() is never copied, and no argument is copied while a better overload
- * may exist.
+ * are refused. With several element types, a copy has the tensor's own if that is one of them,
+ * else the first that it can be converted to. Element types must be const, since the caller would
+ * not see writes to a copy. An argument marked noconvert() is never copied, and no argument is
+ * copied while a better overload may exist.
  *
  *
  * Overloads
@@ -1029,7 +1029,7 @@ struct owned_view : borrowed_view {
     }
 
     /* Works with or without the GIL, since a call guard may have released it. A static object that
-     * outlives Python leaks its tensor; so does a thread in another interpreter. */
+     * outlives Python leaks its tensor, as does a drop in another interpreter. */
     static void drop(owned_view *from)
     {
         PyGILState_STATE state;
@@ -1474,8 +1474,8 @@ template <typename... Cs> class FASTDL_VISIBLE_ loan<tensor<Cs...>> : public det
             detail::throw_pending();
     }
 
-    /* Borrows from `obj`. Returns whether get() will return the result or throw: false only if
-     * `meant` is false, so that another overload may be tried, and `obj` does not fit. */
+    /* Borrows from `obj`. Returns true if get() is to be called, which may throw. Returns false
+     * only if `meant` is false and `obj` does not fit: another overload may be tried. */
     FASTDL_HIDDEN_ FASTDL_NOINLINE_ bool take(PyObject *obj, bool meant) noexcept
     {
         const bool borrowed = borrow(obj);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C interface, for Cython: tensors of any framework, where a memoryview accepts only buffers.
+"""The C interface, for Cython: tensors of any framework; a memoryview accepts only buffers.
 
     cimport fastdl
 
@@ -24,7 +24,7 @@ The compiled module also works where fastdl is not installed: see import_fastdl.
 
 Each name is that of <fastdl/fastdl.h> without its prefix, fastdl_ or FASTDL_ (but import_fastdl),
 and the header is the manual: the comments here explain what differs in Cython. Failures raise;
-results that C stores through pointers are returned (except views); a type is a `type` object, or
+most results that C stores through pointers are returned; a type is a `type` object, or
 None where C accepts NULL; names of arguments are bytes. Names of DLPack itself (DLTensor, kDLCPU,
 ...) are unchanged.
 
@@ -114,8 +114,9 @@ cdef extern from "<fastdl/dlpack.h>" nogil:
     const uint64_t DLPACK_FLAG_BITMASK_IS_COPIED
     const uint64_t DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
 
-    # The functions of a table return -1 on failure, as in C, with a Python exception or, in a
-    # careless library, without one. `borrow`, `own`, `empty` and `wrap` always raise one.
+    # The functions of a table that take or make objects return -1 on failure, as in C, with a
+    # Python exception or, in a careless library, without one. `borrow`, `own`, `empty` and `wrap`
+    # always raise one.
     ctypedef struct DLPackExchangeAPIHeader:
         DLPackVersion version
         DLPackExchangeAPIHeader *prev_api
@@ -228,8 +229,8 @@ cdef extern from "<fastdl/fastdl.h>":
     void init "fastdl_init"(view *out) noexcept
     void release "fastdl_release"(view *borrowed) noexcept
 
-    # Stores sizes in the dimensions of expected.shape; needs the GIL only to raise. An output needs
-    # `borrow_as`: this does not check gradients.
+    # Stores sizes in the dimensions of expected.shape; needs the GIL only to raise. For an output,
+    # use `borrow_as`: `expect` does not check gradients.
     int expect "fastdl_expect"(
         const view *borrowed, const char *name, const spec *expected) except -1
 
@@ -339,9 +340,9 @@ ctypedef fused number:
 cdef inline int pointer(const view *borrowed, const char *name, number **out) except -1:
     """Sets *out to the first element, if elements are of the type that `out` points to.
 
-    Requires host memory too, since the pointer will be dereferenced; an additional `expect` needs
-    no list of types. Step by borrowed.dl.strides. Whether elements may be written is checked by
-    `borrow_as` (WRITABLE).
+    Requires host memory too, since the pointer will be dereferenced; a spec that is also passed to
+    `expect` needs no types. Step by borrowed.dl.strides. Whether elements may be written is checked
+    by `borrow_as` (WRITABLE).
     """
     cdef uint32_t wanted
     cdef spec expected = anything()

@@ -160,8 +160,8 @@ def from_managed(address: "SupportsIndex", *, versioned: bool = True) -> Tensor:
     `address` or `versioned`, and if fastdl detects that it has the other form. If it has no
     deleter, keep the memory alive yourself.
 
-    A wrong or freed address crashes the process. You must order all work that was queued on
-    device memory before the call.
+    A wrong or freed address crashes the process. Order the work that is already queued on
+    device memory yourself.
 
     TypeError: an argument has the wrong type. BufferError: the address is 0 or not aligned, or the
     tensor is malformed or of another major version.
@@ -273,8 +273,8 @@ class use_stream:
     stream: as for `Tensor.record`. A stream object is kept alive; if you pass a number, keep the
         stream alive until the block ends.
 
-    Consumers wait for the work that C code queued on `stream` for tensors that it got within the
-    block. To pass such a tensor to another thread before the block ends, call `Tensor.record`
+    Consumers of a tensor that C code got within the block wait for the work of that code on
+    `stream`. To pass such a tensor to another thread before the block ends, call `Tensor.record`
     first.
 
     ValueError and TypeError as in `Tensor.record`. RuntimeError if a block is entered again

@@ -405,9 +405,9 @@ stream: CUDA and ROCm only: the stream of the result's device on which it will b
     orders all work. Not allowed with a capsule.
 
 The result keeps the memory alive. It is read-only if the producer marks it so, or if x is of a type
-whose values are immutable (jax.Array, mlx.core.array, TensorFlow's EagerTensor, pyarrow.Array). A
-torch tensor that requires grad is imported as if detached: fastdl sees its memory, not its
-gradient. docs/hazards.md lists what to watch for.
+that does not write to its values (jax.Array, mlx.core.array, TensorFlow's EagerTensor,
+pyarrow.Array). A torch tensor that requires grad is imported as if detached: fastdl sees its
+memory, not its gradient. docs/hazards.md lists what to watch for.
 
 TypeError: x is not a producer or an argument has the wrong type. ValueError: a consumed capsule, or
 a stream that the device does not have. BufferError: the data cannot be described, reached or

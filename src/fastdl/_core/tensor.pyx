@@ -1300,7 +1300,7 @@ cdef class Tensor:
             is versioned, else legacy (BufferError for read-only data).
         dl_device: where the consumer wants the data, as (type, id).
         copy: True forces a copy, False forbids one, None leaves it open.
-        version: the form of the 2022 draft, 100 * major + 10 * minor; not with max_version.
+        version: max_version as in the 2022 draft, 100 * major + 10 * minor; not with max_version.
 
         >>> np.from_dlpack(fastdl.asarray(bytearray(b"abc"))).tolist()  # which calls this
         [97, 98, 99]
@@ -1328,7 +1328,7 @@ cdef class Tensor:
 
     @property
     def __numpy_dtype__(self):
-        """The numpy.dtype of the elements, for NumPy's functions of types (from 2.4 on)."""
+        """The numpy.dtype of the elements, for NumPy functions that take a dtype (from 2.4 on)."""
         return self.dtype.dtype
 
     def __array__(self, dtype=None, *, copy=None):

@@ -864,7 +864,7 @@ def unread_types(lib: Library) -> Iterator[tuple[Any, ...]]:
 
 @check("dtype.import-others", DATA, HEADER + ": DLDataTypeCode", over=unread_types)
 def unread_are_taken(lib: Library, form: str, fields: dict[str, Any]) -> None:
-    """An element type of the rarer kinds is refused, and released, or exported again as it is."""
+    """A tensor of a rarer type is refused and released, or exported again with that type."""
     taken_and_released(lib, compact(lib, form, content=bytes(48), **fields))
     arrives(lib, form, "the next one")
     offer = compact(lib, form, content=bytes(48), **fields)

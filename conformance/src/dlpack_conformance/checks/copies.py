@@ -152,7 +152,7 @@ def own_imports(lib: Library) -> Iterator[tuple[Any, ...]]:
 @check("copy.import-own", DATA, IMPORT, over=own_imports)
 def import_own(lib: Library, make: Make, values: Any, keywords: dict[str, Any]) -> None:
     """from_dlpack of the library's own array has the array's values: with copy=True in new memory,
-    with copy=False in the array's, and read-only if that is shared and read-only."""
+    with copy=False in the array's; shared memory stays read-only."""
     is_read_only = getattr(lib.source, "is_read_only", lambda array: False)
     array, copy = make(), keywords.get("copy")
     with allowed(Exception if copy is None else (BufferError, ValueError)):

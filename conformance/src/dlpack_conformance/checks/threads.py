@@ -108,7 +108,7 @@ def imports(lib: Library, form: str) -> None:
 )
 def exchanges_meet(lib: Library, form: Form, year: str) -> None:
     """While a producer's `__dlpack__` runs, its thread and another one import other arrays; all
-    have their values, and sharing the producer's memory is as in an import alone."""
+    have their values, and the producer's memory is shared as it is without them."""
     lib.optional("values")
     found: list[Any] = []
 
