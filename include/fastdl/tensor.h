@@ -18,11 +18,10 @@
  * ---------
  * A `fastdl::tensor<...>` is valid for the duration of the call that it is an argument of; the
  * caster holds what it points to. So it cannot be copied, stored or returned: that does not
- * compile, with a message that says why. Take it by reference (by value works too, except for
- * methods and under a call_guard), and pass it on by reference. It may be used on other threads
- * during the call. Plain accessors need no GIL. Functions that allocate or may raise a Python error
- * need it: as(), work_stream(), order(), order_back(), empty(), empty_like(), make_owned(),
- * expect_like() and expect_no_alias().
+ * compile, with a message that says why. Take it by reference, also in a std::optional, and pass it
+ * on by reference. It may be used on other threads during the call. Plain accessors need no GIL.
+ * Functions that allocate or may raise a Python error need it: as(), work_stream(), order(),
+ * order_back(), empty(), empty_like(), make_owned(), expect_like() and expect_no_alias().
  *
  * The requirements on the tensor are template arguments, in any order:
  *

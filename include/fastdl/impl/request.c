@@ -126,7 +126,8 @@ static int fastdl_read_stream_(PyObject *value, int64_t *stream)
     int result = fastdl_read_int_(value, "expected a stream as an int or None, got %R", stream);
     if (result < 0 || (result == 0 && *stream >= -1))
         return result;
-    PyErr_Format(PyExc_ValueError, "expected a stream handle of 64 bits, or -1, got %R", value);
+    PyErr_Format(PyExc_ValueError, "expected a stream handle from 0 to 2**63 - 1, or -1, got %R",
+                 value);
     return -1;
 }
 

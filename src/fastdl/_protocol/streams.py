@@ -27,7 +27,7 @@ def as_number(stream):
         raise TypeError(f"expected a stream as an int or None, got {stream!r}")
     number = stream.__index__()
     if not -1 <= number < 2**63:
-        raise ValueError(f"expected a stream handle of 64 bits, or -1, got {number}")
+        raise ValueError(f"expected a stream handle from 0 to 2**63 - 1, or -1, got {number}")
     return number
 
 
