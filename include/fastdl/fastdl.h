@@ -1003,7 +1003,7 @@ static inline int fastdl_work_stream(const fastdl_view *view, void **stream);
  * Nothing happens for host memory, pinned memory included (wait for your stream before the host
  * reads it), nor if the two streams are the same. Otherwise this costs an event, which is recorded
  * and waited for on the device; the host does not wait. By the driver's rules, a stream that waits
- * for one in a graph capture joins the capture, and fastdl_order_back ends that branch of it.
+ * for one in a graph capture joins the capture, as a branch that fastdl_order_back joins again.
  * The GIL is released during the calls to the driver. BufferError before fastdl_import(), on
  * devices whose streams are not CUDA's or ROCm's, if there is no driver or it fails, and if a
  * stream in a capture would wait for work outside of it. The view is then unchanged. */
